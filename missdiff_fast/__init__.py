@@ -1,0 +1,1 @@
+"""A diffusion model trained straight on tables with holes."""

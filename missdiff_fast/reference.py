@@ -1,0 +1,319 @@
+"""Every op in plain PyTorch: the specification that the kernels are tested against.
+
+The functions have the names and signatures of those in `missdiff_fast.ops` and run on any device. N rows are stored, B of
+them are in a batch; widths C, K, J, D are those of `missdiff_fast.table.Layout`.
+
+Random numbers are Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with counter
+``(row low, row high, column // 4, step)`` and key ``(seed low, seed high)``; the column's last two bits choose one of the
+four words. Floating-point work on them is float32 with every operation rounded once and no fused multiply-add, so that
+any conforming processor gives the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from missdiff_fast.table.encoded import EncodedTable
+
+# State of one column in one row of a batch.
+HIDDEN = 0  # the network sees nothing
+NOISY = 1  # the network sees alpha x0 + sigma eps
+CLEAN = 2  # the network sees x0
+
+_WORD = 0xFFFFFFFF
+
+
+def make_key(seed: int, step: int, device: torch.device | str | None = None) -> Tensor:
+    """The key of the random numbers, int64 ``[2]``: a seed of 64 bits and a step of 32 bits."""
+    seed &= 0xFFFFFFFFFFFFFFFF
+    return torch.tensor([seed - (1 << 64) if seed >> 63 else seed, step], dtype=torch.int64, device=device)
+
+
+def philox(rows: Tensor, columns: int, key: Tensor) -> Tensor:
+    """Philox4x32-10 words for each row and column: int64 in [0, 2^32), ``[B, columns]``."""
+    blocks = (columns + 3) // 4
+    shape = (rows.shape[0], blocks)
+    c0 = (rows & _WORD)[:, None].expand(shape)
+    c1 = ((rows >> 32) & _WORD)[:, None].expand(shape)
+    c2 = torch.arange(blocks, device=rows.device).expand(shape)
+    c3 = (key[1] & _WORD).expand(shape)
+    k0, k1 = key[0] & _WORD, (key[0] >> 32) & _WORD
+    for _ in range(10):
+        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # int64 wraps; the 64 bits are right all the same
+        c0, c1, c2, c3 = ((p1 >> 32) & _WORD) ^ c1 ^ k0, p1 & _WORD, ((p0 >> 32) & _WORD) ^ c3 ^ k1, p0 & _WORD
+        k0, k1 = (k0 + 0x9E3779B9) & _WORD, (k1 + 0xBB67AE85) & _WORD
+    return torch.stack([c0, c1, c2, c3], 2).reshape(shape[0], 4 * blocks)[:, :columns]
+
+
+def _open_unit(words: Tensor) -> Tensor:
+    """The upper 23 bits of each word as (2k + 1) / 2^24, exact in float32 and never 0 or 1."""
+    return ((words >> 9) * 2 + 1).to(torch.float32) * (1.0 / 16777216.0)
+
+
+def _log(u: Tensor) -> Tensor:
+    """Natural logarithm of float32 in (0, 1), as FreeBSD's logf computes it."""
+    bits = u.view(torch.int32) + (0x3F800000 - 0x3F3504F3)
+    exponent = ((bits >> 23) - 0x7F).to(torch.float32)
+    f = ((bits & 0x007FFFFF) + 0x3F3504F3).view(torch.float32) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    r = z * (0.66666662693 + w * 0.28498786688) + w * (0.40000972152 + w * 0.24279078841)
+    half = 0.5 * f * f
+    return s * (half + r) + exponent * 9.0580006145e-06 - half + f + exponent * 6.9313812256e-01
+
+
+def _cos_sin_turn(u: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of ``2 pi u`` for float32 u in (0, 1), by quadrant and Cephes' polynomials."""
+    t = u * 4.0
+    quadrant = (t + 0.5).to(torch.int32)
+    y = (t - quadrant.to(torch.float32)) * (math.pi / 2)
+    z = y * y
+    sine = y + y * z * (-1.6666654611e-1 + z * (8.3321608736e-3 + z * -1.9515295891e-4))
+    cosine = 1.0 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5))
+    odd = (quadrant & 1) == 1
+    c, s = torch.where(odd, sine, cosine), torch.where(odd, cosine, sine)
+    return torch.where(((quadrant + 1) & 2) == 2, -c, c), torch.where((quadrant & 2) == 2, -s, s)
+
+
+def uniform(rows: Tensor, columns: int, key: Tensor) -> Tensor:
+    """Uniform numbers in (0, 1), float32 ``[B, columns]``, a function of (key, row, column) alone.
+
+    Parameters
+    ----------
+    rows : Tensor
+        Global row numbers, int64 ``[B]``.
+    columns : int
+        How many numbers a row gets.
+    key : Tensor
+        From `make_key`, int64 ``[2]``.
+    """
+    return _open_unit(philox(rows, columns, key))
+
+
+def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
+    """Standard normal numbers by Box-Muller, float32 ``[B, columns]``; arguments as in `uniform`.
+
+    Words 0 and 1 of a Philox block give columns 4b (cosine) and 4b + 1 (sine), words 2 and 3 the two columns after.
+    """
+    u = _open_unit(philox(rows, (columns + 3) // 4 * 4, key)).reshape(rows.shape[0], -1, 2)
+    radius = torch.sqrt(-2.0 * _log(u[..., 0].contiguous()))
+    cosine, sine = _cos_sin_turn(u[..., 1].contiguous())
+    return torch.stack([radius * cosine, radius * sine], 2).reshape(rows.shape[0], -1)[:, :columns]
+
+
+def _one_hot(table: EncodedTable, rows: Tensor, low: float, high: float) -> Tensor:
+    """Encoded clean rows ``[B, D]``; 0 where missing."""
+    x0 = [torch.nan_to_num(table.continuous[rows], nan=0.0)]
+    codes = table.codes[rows].long()
+    for k, size in enumerate(table.layout.cardinalities):
+        code = codes[:, k : k + 1]
+        hot = torch.where(code == torch.arange(size, device=codes.device), high, low)
+        x0.append(torch.where(code >= 0, hot, 0.0).to(x0[0].dtype))
+    return torch.cat(x0, 1)
+
+
+def perturb(
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    alpha: Tensor,
+    sigma: Tensor,
+    key: Tensor,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Gather rows, expand one-hot groups, and hide, noise or keep each column: ``x_t``, ``[B, D]``.
+
+    A noisy cell becomes ``alpha x0 + sigma eps``, a clean one ``x0``, a hidden one 0; x0 of a missing cell is 0. Noise is
+    ``normal(rows, D, key)``.
+
+    Parameters
+    ----------
+    table : EncodedTable
+        The clean table.
+    rows : Tensor
+        Which rows, int64 ``[B]``; also the row numbers of the noise.
+    states : Tensor
+        HIDDEN, NOISY or CLEAN for each column of each row, uint8 ``[B, J]``.
+    alpha, sigma : Tensor
+        Per-row coefficients, ``[B]``, of the table's dtype.
+    key : Tensor
+        From `make_key`.
+    low, high : float
+        What one-hot columns hold off and on.
+    dtype : torch.dtype, optional
+        Of the result: the table's own (default), or bfloat16, to which the result is rounded.
+    """
+    x0 = _one_hot(table, rows, low, high)
+    state = states[:, table.layout.groups(table.device)]
+    eps = normal(rows, x0.shape[1], key).to(x0.dtype)
+    noisy = alpha[:, None] * x0 + sigma[:, None] * eps
+    x = torch.where(state == NOISY, noisy, torch.where(state == CLEAN, x0, 0.0))
+    return x.to(dtype or x.dtype)
+
+
+def masked_loss(
+    prediction: Tensor,
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    weight: Tensor,
+    *,
+    mean_weight: float = 0.3,
+) -> Tensor:
+    """Loss of a prediction of x0 over observed cells that are not clean, by the number of observed cells: a scalar.
+
+    For continuous cells ``w (x0_hat - x0)^2 + mean_weight (mean - value)^2``, where w is the row's weight if the column is
+    noisy and 1 if it is hidden; for categorical cells the cross entropy of the group's logits. 0 if nothing is observed.
+
+    Parameters
+    ----------
+    prediction : Tensor
+        ``[B, D + C]``: x0_hat of the continuous columns, logits, and conditional means of the standardised raw values.
+    table : EncodedTable
+        The table, with ``values``; its missing cells never enter.
+    rows, states : Tensor
+        As in `perturb`.
+    weight : Tensor
+        Per-row weight of a noisy continuous cell, ``[B]``.
+    mean_weight : float
+        Weight of the conditional mean.
+    """
+    if table.values is None:
+        raise ValueError("masked_loss needs table.values, the standardised raw values")
+    layout, dtype = table.layout, _wide(prediction.dtype)
+    C, D = layout.num_continuous, layout.width
+    x0, codes, values = table.continuous[rows], table.codes[rows].long(), table.values[rows]
+    observed = torch.cat([~torch.isnan(x0), codes >= 0], 1)
+    active = observed & (states != CLEAN)
+    prediction = prediction.to(dtype)
+    w = torch.where(states[:, :C] == NOISY, weight[:, None], 1.0)
+    squared = w * (prediction[:, :C] - x0) ** 2 + mean_weight * (prediction[:, D:] - values) ** 2
+    total = torch.where(active[:, :C], squared, 0.0).sum()
+    logits = prediction[:, C:D].split(layout.cardinalities, 1) if layout.cardinalities else ()
+    for k, group in enumerate(logits):
+        entropy = torch.logsumexp(group, 1) - group.gather(1, codes[:, k : k + 1].clamp(min=0))[:, 0]
+        total = total + torch.where(active[:, C + k], entropy, 0.0).sum()
+    return total / observed.sum().clamp(min=1)
+
+
+def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, states: Tensor, key: Tensor) -> Tensor:
+    """Squared error of a prediction of eps over observed noisy encoded cells, by their number: a scalar.
+
+    The paper's objective (Algorithm 1). eps is drawn again from the key of `perturb`, not stored.
+
+    Parameters
+    ----------
+    prediction : Tensor
+        eps_hat, ``[B, D]``.
+    table, rows, states, key
+        As in `perturb`.
+    """
+    groups = table.layout.groups(table.device)
+    observed = torch.cat([~torch.isnan(table.continuous[rows]), table.codes[rows] >= 0], 1)
+    active = (observed & (states == NOISY))[:, groups]
+    prediction = prediction.to(_wide(prediction.dtype))
+    eps = normal(rows, prediction.shape[1], key).to(prediction.dtype)
+    return torch.where(active, (prediction - eps) ** 2, 0.0).sum() / active.sum().clamp(min=1)
+
+
+def step(
+    x: Tensor,
+    prediction: Tensor,
+    previous: Tensor | None,
+    states: Tensor,
+    offsets: Tensor,
+    coefficients: Tensor,
+    rows: Tensor,
+    key: Tensor,
+    *,
+    softmax: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """One solver step: ``c0 x + c1 p + c2 previous + c3 eps`` where a column is not clean, x where it is.
+
+    p is the prediction, after a softmax over each one-hot group if asked. This one form holds the paper's Algorithm 2,
+    DDIM, DPM-Solver++(2M) (Lu et al., 2022) and SDE solvers.
+
+    Parameters
+    ----------
+    x : Tensor
+        ``[B, D]``, float32 or float64.
+    prediction : Tensor
+        ``[B, D]`` (or wider: the rest is ignored), x's dtype or bfloat16.
+    previous : Tensor, optional
+        p of the last step, ``[B, D]``; needed where c2 is not 0.
+    states : Tensor
+        uint8 ``[B, J]``.
+    offsets : Tensor
+        `Layout.offsets`, int64 ``[K + 1]``.
+    coefficients : Tensor
+        (c0, c1, c2, c3), ``[4]``, x's dtype.
+    rows, key : Tensor
+        Of the noise ``normal(rows, D, key)``, drawn only where c3 is not 0.
+    softmax : bool
+        Whether one-hot groups of the prediction are logits.
+
+    Returns
+    -------
+    next, p : Tensor
+        Both ``[B, D]``; p is the next call's ``previous``.
+    """
+    D = x.shape[1]
+    p = prediction[:, :D].to(x.dtype)
+    bounds = offsets.tolist()
+    if softmax:
+        groups = [torch.softmax(p[:, a:b], 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        p = torch.cat([p[:, : bounds[0]], *groups], 1)
+    c0, c1, c2, c3 = coefficients.unbind()
+    after = c0 * x + c1 * p
+    if previous is not None:
+        after = after + c2 * previous
+    if bool(c3 != 0):
+        after = after + c3 * normal(rows, D, key).to(x.dtype)
+    sizes = torch.tensor([1] * bounds[0] + [b - a for a, b in zip(bounds[:-1], bounds[1:], strict=True)])
+    clean = (states == CLEAN).repeat_interleave(sizes.to(x.device), 1)
+    return torch.where(clean, x, after), p
+
+
+def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores to places in each column's value table, and one-hot groups to codes.
+
+    Parameters
+    ----------
+    x : Tensor
+        ``[B, D]``, float32 or float64.
+    offsets : Tensor
+        `Layout.offsets`, int64 ``[K + 1]``.
+    boundaries : Tensor
+        The ascending score boundaries of all continuous columns, one column after another, x's dtype ``[M]``.
+    starts : Tensor
+        Where each column's boundaries begin, and M at the end: int64 ``[C + 1]``.
+
+    Returns
+    -------
+    places : Tensor
+        For each continuous cell, the number of its column's boundaries that are at most x: int32 ``[B, C]``.
+    codes : Tensor
+        For each group, the first of the largest entries: int16 ``[B, K]``.
+    """
+    groups, first = offsets.tolist(), starts.tolist()
+    places = torch.zeros((x.shape[0], groups[0]), dtype=torch.int32, device=x.device)
+    for c, (a, b) in enumerate(zip(first[:-1], first[1:], strict=True)):
+        places[:, c] = torch.searchsorted(boundaries[a:b], x[:, c].contiguous(), right=True)
+    codes = torch.zeros((x.shape[0], len(groups) - 1), dtype=torch.int16, device=x.device)
+    for k, (a, b) in enumerate(zip(groups[:-1], groups[1:], strict=True)):
+        group = x[:, a:b]
+        index = torch.arange(b - a, device=x.device).expand(group.shape)
+        codes[:, k] = torch.where(group == group.amax(1, keepdim=True), index, b - a).amin(1)
+    return places, codes
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The type in which a loss is accumulated: at least float32."""
+    return torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,0 +1,114 @@
+"""The compact table that lives on the device: scores, codes, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+MISSING_CODE = -1  # a missing categorical cell; a missing continuous cell is NaN
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the columns of a table lie in the encoded row.
+
+    The encoded row holds C continuous columns first and then one group of ``V_k`` one-hot columns for each of the K
+    categorical columns. J = C + K counts table columns, D = C + sum(V_k) encoded ones.
+
+    Parameters
+    ----------
+    num_continuous : int
+        C.
+    cardinalities : tuple of int
+        ``V_k``, the number of categories of each categorical column, K of them, each at least 1.
+
+    Examples
+    --------
+    >>> layout = Layout(2, (3, 4))
+    >>> layout.num_columns, layout.width
+    (4, 9)
+    >>> layout.offsets().tolist()
+    [2, 5, 9]
+    >>> layout.groups().tolist()
+    [0, 1, 2, 2, 2, 3, 3, 3, 3]
+    """
+
+    num_continuous: int
+    cardinalities: tuple[int, ...] = ()
+
+    @property
+    def num_categorical(self) -> int:
+        """K."""
+        return len(self.cardinalities)
+
+    @property
+    def num_columns(self) -> int:
+        """J, the columns of the table."""
+        return self.num_continuous + len(self.cardinalities)
+
+    @property
+    def width(self) -> int:
+        """D, the columns of the encoded row."""
+        return self.num_continuous + sum(self.cardinalities)
+
+    def offsets(self, device: torch.device | str | None = None) -> Tensor:
+        """Where each one-hot group begins, and D at the end: int64 ``[K + 1]``."""
+        ends = torch.tensor((self.num_continuous, *self.cardinalities), dtype=torch.int64)
+        return ends.cumsum(0).to(device)
+
+    def groups(self, device: torch.device | str | None = None) -> Tensor:
+        """The table column of each encoded column: int64 ``[D]``."""
+        sizes = torch.tensor((1,) * self.num_continuous + self.cardinalities, dtype=torch.int64)
+        return torch.repeat_interleave(torch.arange(self.num_columns), sizes).to(device)
+
+
+@dataclass(frozen=True)
+class EncodedTable:
+    """N rows of a table, encoded. NaN and -1 are the mask: no other mask is stored, and no one-hot column.
+
+    Parameters
+    ----------
+    continuous : Tensor
+        Normal scores of the continuous cells, float32 or float64 ``[N, C]``; NaN where missing.
+    codes : Tensor
+        Categories, int16 ``[N, K]``; -1 where missing.
+    layout : Layout
+        The order of the columns.
+    values : Tensor, optional
+        The standardised raw values that the scores stand for, same shape and dtype as ``continuous``.
+    """
+
+    continuous: Tensor  # [N, C]
+    codes: Tensor  # [N, K] int16
+    layout: Layout
+    values: Tensor | None = None  # [N, C]
+
+    def __len__(self) -> int:
+        return self.continuous.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the cells are."""
+        return self.continuous.device
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """`Layout.offsets` on this table's device, int64 ``[K + 1]``."""
+        return self.layout.offsets(self.device)
+
+    def observed(self) -> Tensor:
+        """True where a cell is observed: bool ``[N, J]``, the continuous columns first."""
+        return torch.cat([~torch.isnan(self.continuous), self.codes >= 0], 1)
+
+    def to(self, device: torch.device | str) -> EncodedTable:
+        """This table on another device."""
+        values = None if self.values is None else self.values.to(device)
+        return EncodedTable(self.continuous.to(device), self.codes.to(device), self.layout, values)
+
+    def rows(self, index: Tensor | slice) -> EncodedTable:
+        """Some of the rows, by int64 index or slice."""
+        values = None if self.values is None else self.values[index]
+        return EncodedTable(self.continuous[index], self.codes[index], self.layout, values)
