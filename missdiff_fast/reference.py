@@ -32,6 +32,15 @@ def make_key(seed: int, step: int, device: torch.device | str | None = None) -> 
     return torch.tensor([seed - (1 << 64) if seed >> 63 else seed, step], dtype=torch.int64, device=device)
 
 
+def philox_words(c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor, k0: Tensor, k1: Tensor) -> tuple[Tensor, ...]:
+    """Philox4x32-10 itself: four counter words and two key words, int64 in [0, 2^32), to four words like them."""
+    for _ in range(10):
+        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # int64 wraps; the 64 bits are right all the same
+        c0, c1, c2, c3 = ((p1 >> 32) & _WORD) ^ c1 ^ k0, p1 & _WORD, ((p0 >> 32) & _WORD) ^ c3 ^ k1, p0 & _WORD
+        k0, k1 = (k0 + 0x9E3779B9) & _WORD, (k1 + 0xBB67AE85) & _WORD
+    return c0, c1, c2, c3
+
+
 def philox(rows: Tensor, columns: int, key: Tensor) -> Tensor:
     """Philox4x32-10 words for each row and column: int64 in [0, 2^32), ``[B, columns]``."""
     blocks = (columns + 3) // 4
@@ -40,12 +49,8 @@ def philox(rows: Tensor, columns: int, key: Tensor) -> Tensor:
     c1 = ((rows >> 32) & _WORD)[:, None].expand(shape)
     c2 = torch.arange(blocks, device=rows.device).expand(shape)
     c3 = (key[1] & _WORD).expand(shape)
-    k0, k1 = key[0] & _WORD, (key[0] >> 32) & _WORD
-    for _ in range(10):
-        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # int64 wraps; the 64 bits are right all the same
-        c0, c1, c2, c3 = ((p1 >> 32) & _WORD) ^ c1 ^ k0, p1 & _WORD, ((p0 >> 32) & _WORD) ^ c3 ^ k1, p0 & _WORD
-        k0, k1 = (k0 + 0x9E3779B9) & _WORD, (k1 + 0xBB67AE85) & _WORD
-    return torch.stack([c0, c1, c2, c3], 2).reshape(shape[0], 4 * blocks)[:, :columns]
+    words = philox_words(c0, c1, c2, c3, key[0] & _WORD, (key[0] >> 32) & _WORD)
+    return torch.stack(words, 2).reshape(shape[0], 4 * blocks)[:, :columns]
 
 
 def _open_unit(words: Tensor) -> Tensor:
@@ -99,10 +104,11 @@ def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
 
     Words 0 and 1 of a Philox block give columns 4b (cosine) and 4b + 1 (sine), words 2 and 3 the two columns after.
     """
-    u = _open_unit(philox(rows, (columns + 3) // 4 * 4, key)).reshape(rows.shape[0], -1, 2)
+    pairs = (columns + 3) // 4 * 2
+    u = _open_unit(philox(rows, 2 * pairs, key)).reshape(rows.shape[0], pairs, 2)
     radius = torch.sqrt(-2.0 * _log(u[..., 0].contiguous()))
     cosine, sine = _cos_sin_turn(u[..., 1].contiguous())
-    return torch.stack([radius * cosine, radius * sine], 2).reshape(rows.shape[0], -1)[:, :columns]
+    return torch.stack([radius * cosine, radius * sine], 2).reshape(rows.shape[0], 2 * pairs)[:, :columns]
 
 
 def _one_hot(table: EncodedTable, rows: Tensor, low: float, high: float) -> Tensor:
@@ -192,7 +198,10 @@ def masked_loss(
     x0, codes, values = table.continuous[rows], table.codes[rows].long(), table.values[rows]
     observed = torch.cat([~torch.isnan(x0), codes >= 0], 1)
     active = observed & (states != CLEAN)
-    prediction = prediction.to(dtype)
+    # Cells that do not enter are replaced before the maths: 0 times the NaN of a missing cell would be a NaN gradient.
+    used = torch.cat([active[:, layout.groups(table.device)], active[:, :C]], 1)
+    prediction = torch.where(used, prediction.to(dtype), 0.0)
+    x0, values = torch.nan_to_num(x0, nan=0.0), torch.nan_to_num(values, nan=0.0)
     w = torch.where(states[:, :C] == NOISY, weight[:, None], 1.0)
     squared = w * (prediction[:, :C] - x0) ** 2 + mean_weight * (prediction[:, D:] - values) ** 2
     total = torch.where(active[:, :C], squared, 0.0).sum()
@@ -220,7 +229,8 @@ def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, sta
     active = (observed & (states == NOISY))[:, groups]
     prediction = prediction.to(_wide(prediction.dtype))
     eps = normal(rows, prediction.shape[1], key).to(prediction.dtype)
-    return torch.where(active, (prediction - eps) ** 2, 0.0).sum() / active.sum().clamp(min=1)
+    residual = torch.where(active, prediction, eps) - eps  # an unused NaN must not reach the gradient as 0 times NaN
+    return (residual**2).sum() / active.sum().clamp(min=1)
 
 
 def step(
