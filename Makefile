@@ -1,0 +1,63 @@
+# make demo: install into .venv and run the main job on the Census table.
+# make test: install into .venv, lint, run every test.
+# A stamp file in .venv marks each step of the set-up, so that a step runs again only when what it read has changed.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+# Here a build without native ops is an error; `make demo MISSDIFF_NATIVE=auto` accepts plain PyTorch.
+export MISSDIFF_NATIVE ?= on
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet
+STAMPS := $(VENV)/stamps
+NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
+CPP_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h')
+
+.PHONY: demo test bench lint format quality clean
+
+demo: $(STAMPS)/demo
+	$(BIN)/missdiff demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(STAMPS)/dev
+	$(BIN)/python -m pytest bench --benchmark-only
+
+quality: $(STAMPS)/dev
+	$(BIN)/python bench/quality.py
+
+lint: $(STAMPS)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
+	$(BIN)/mypy
+
+format: $(STAMPS)/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_SOURCES)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info missdiff_fast/_C.*.so missdiff_fast/_build.json
+
+# torch comes first and alone, so that no other package chooses its version.
+$(STAMPS)/torch:
+	$(PYTHON) -m venv $(VENV)
+	mkdir -p $(STAMPS)
+	$(INSTALL) '$(TORCH)'
+	touch $@
+
+# Without build isolation the extension is built against the torch that it will run with, and torch is not fetched twice.
+$(STAMPS)/build-tools: $(STAMPS)/torch
+	$(INSTALL) 'setuptools>=77' 'pybind11>=3.0' ninja 'cmake>=3.25'
+	touch $@
+
+$(STAMPS)/demo: $(STAMPS)/build-tools $(NATIVE_SOURCES)
+	$(INSTALL) --no-build-isolation --editable '.[demo]'
+	touch $@
+
+$(STAMPS)/dev: $(STAMPS)/build-tools $(NATIVE_SOURCES)
+	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	touch $@

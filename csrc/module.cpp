@@ -1,0 +1,37 @@
+// The extension module `_C`. Importing it registers the ops, which are in this library too; its one function tells how
+// it was built.
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#ifdef MISSDIFF_DISPATCH
+const char* missdiff_simd();
+#else
+static const char* missdiff_simd() {
+  return "none";
+}
+#endif
+
+namespace {
+
+std::string cxx_standard() {
+  return "C++" + std::to_string(__cplusplus / 100 % 100);
+}
+
+pybind11::dict build_info() {
+  pybind11::dict info;
+  info["version"] = MISSDIFF_VERSION;
+  info["torch"] = MISSDIFF_TORCH;
+  info["compiler"] = MISSDIFF_COMPILER;
+  info["cxx_standard"] = cxx_standard();
+  info["simd"] = missdiff_simd();
+  info["cuda"] = "none";
+  return info;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  module.doc() = "Native ops of missdiff_fast; importing it registers torch.ops.missdiff_fast.";
+  module.def("build_info", &build_info, "Versions, compiler, instruction set in use and CUDA, as a dict of strings.");
+}

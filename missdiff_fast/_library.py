@@ -1,0 +1,114 @@
+"""Loads the compiled extension `missdiff_fast._C` and tells what is there, what is missing and what to do about it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+import sys
+from functools import cache
+from pathlib import Path
+
+import torch
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def load() -> bool:
+    """Load the native ops, once.
+
+    Returns
+    -------
+    bool
+        True when `torch.ops.missdiff_fast` is registered; False when the package was installed without the extension.
+
+    Raises
+    ------
+    ImportError
+        The extension is there but does not load; the message names the torch and Python it was built for and those
+        found.
+
+    Examples
+    --------
+    >>> isinstance(load(), bool)
+    True
+    """
+    extensions = sorted(path.name for path in _FOLDER.glob("_C.*") if path.suffix in (".so", ".pyd"))
+    if not extensions:
+        return False
+    facts = _facts()
+    target = facts.get("torch_target", "2.10")
+    if _release(torch.__version__) < _release(target):
+        raise ImportError(_broken(facts, extensions, f"it needs torch {target} or newer"))
+    try:
+        importlib.import_module("missdiff_fast._C")
+    except ImportError as error:
+        raise ImportError(_broken(facts, extensions, str(error))) from error
+    return True
+
+
+def build_info() -> dict[str, str]:
+    """Facts for `missdiff info`.
+
+    Returns
+    -------
+    dict[str, str]
+        ``version`` is the package's; ``native`` is "yes", or "no" or "broken" with the reason and the remedy;
+        ``simd``, ``compiler``, ``cxx_standard`` and ``cuda`` are the extension's ("none" without one);
+        ``built_for_torch`` and ``built_for_python`` are what it was built for, ``torch`` and ``python`` what runs now.
+
+    Examples
+    --------
+    >>> sorted(build_info())[:4]
+    ['built_for_python', 'built_for_torch', 'compiler', 'cuda']
+    """
+    facts = _facts()
+    try:
+        native = load()
+        state = "yes" if native else f"no: {_missing(facts)}"
+    except ImportError as error:
+        native, state = False, f"broken: {error}"
+    info = {
+        "version": facts.get("version", "unknown"),
+        "native": state,
+        "simd": "none",
+        "compiler": facts.get("compiler", "none"),
+        "cxx_standard": facts.get("cxx_standard", "none"),
+        "cuda": facts.get("cuda", "none"),
+        "built_for_torch": facts.get("torch", "none"),
+        "built_for_python": facts.get("python", "unknown"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    if native:
+        built = importlib.import_module("missdiff_fast._C").build_info()
+        info |= {key: built[key] for key in ("version", "simd", "compiler", "cxx_standard", "cuda")}
+        info["built_for_torch"] = built["torch"]
+    return info
+
+
+def _facts() -> dict[str, str]:
+    """Read what the build wrote beside the extension; empty where it wrote nothing."""
+    path = _FOLDER / "_build.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("+")[0].split(".")[:2])
+
+
+def _missing(facts: dict[str, str]) -> str:
+    reason = facts.get("reason", "the package was never installed; run `pip install .` in the project's folder")
+    return f"missdiff_fast runs in plain PyTorch, without its native ops: {reason}"
+
+
+def _broken(facts: dict[str, str], extensions: list[str], reason: str) -> str:
+    return (
+        f"missdiff_fast's native extension {', '.join(extensions)} does not load: {reason}. "
+        f"Built for torch {facts.get('torch', 'unknown')} and Python {facts.get('python', 'unknown')}; "
+        f"found torch {torch.__version__} and Python {platform.python_version()} ({sys.executable}). "
+        f"It runs under torch {facts.get('torch_target', '2.10')} or newer and under the Python it was built for. "
+        "Install the package again under this Python and torch: `pip install --force-reinstall --no-deps .` in the "
+        "project's folder."
+    )
