@@ -1,0 +1,53 @@
+"""Which implementation of the ops a model runs on, and where."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import torch
+
+from missdiff_fast import _library, reference
+
+BACKENDS = ("auto", "native", "reference")
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device meant by a name; "auto" is the GPU if torch can use one, else the CPU."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"unknown device {device!r}; use 'auto', 'cpu' or 'cuda'") from error
+    if resolved.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device; use device='cpu'"
+        )
+    return resolved
+
+
+def resolve_backend(backend: str, device: torch.device) -> ModuleType:
+    """The module with the ops: `missdiff_fast.ops` (compiled) or `missdiff_fast.reference` (plain PyTorch).
+
+    "auto" takes the compiled ops where they are installed and run on the device. A compiled extension that does not load
+    raises ImportError: it never falls back in silence.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"unknown backend {backend!r}; use one of {', '.join(map(repr, BACKENDS))}")
+    if backend == "reference":
+        return reference
+    usable = _library.load() and device.type == "cpu"
+    if usable:
+        from missdiff_fast import ops
+
+        return ops
+    if backend == "native":
+        why = (
+            "this installation has no compiled extension"
+            if device.type == "cpu"
+            else "they run on the CPU alone so far"
+        )
+        raise ValueError(f"backend='native' asked for the compiled ops on {device}, but {why}; use backend='reference'")
+    return reference

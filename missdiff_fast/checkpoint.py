@@ -1,0 +1,67 @@
+"""A fitted model in one file: safetensors, with everything that is no tensor as JSON in its header. Never pickle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from missdiff_fast.table.io import write_atomically
+
+_FORMAT = "missdiff_fast model"
+_VERSION = 1
+
+
+def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Write a model; an existing file is replaced only by a whole one.
+
+    Raises
+    ------
+    OSError
+        The folder does not exist, or the file cannot be written.
+    """
+    header = {"format": _FORMAT, "version": str(_VERSION), "model": json.dumps(meta)}
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with write_atomically(path) as temporary:
+        try:
+            save_file(plain, temporary, metadata=header)
+        except SafetensorError as error:
+            raise OSError(f"the model could not be written to {path}: {error}") from error
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what `write` wrote, onto the CPU.
+
+    Raises
+    ------
+    FileNotFoundError
+        No such file.
+    ValueError
+        The file is truncated, or no model of this package, or of a later version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path} is no readable model: truncated, or not written by missdiff_fast ({error})"
+        ) from error
+    if header.get("format") != _FORMAT:
+        raise ValueError(f"{path} holds tensors, but no missdiff_fast model")
+    if header.get("version") != str(_VERSION):
+        raise ValueError(
+            f"{path} was written in model format {header.get('version')}; this missdiff_fast reads format {_VERSION}: "
+            "use the version that wrote it, or fit again"
+        )
+    try:
+        return json.loads(header["model"]), tensors
+    except (KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no readable model: its description is damaged") from error

@@ -1,0 +1,126 @@
+"""Every setting of a model, with the default preset's values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+PRESETS = ("default",)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The row network: residual blocks on one hidden row."""
+
+    width: int = 128
+    blocks: int = 3
+    embedding: int = 64  # of the noise level
+
+
+@dataclass(frozen=True)
+class ObjectiveConfig:
+    """What one training step shows the network and asks of it.
+
+    log sigma is normal with ``log_sigma_mean`` and ``log_sigma_std``. Of the rows, a share ``clean_share`` has a uniform
+    fraction of its observed columns clean and the rest noisy, ``hidden_share`` a fraction hidden and the rest noisy,
+    ``impute_share`` a fraction hidden and the rest clean; the remaining rows are noisy throughout.
+    """
+
+    log_sigma_mean: float = -0.5
+    log_sigma_std: float = 1.4
+    clean_share: float = 0.3
+    hidden_share: float = 0.1
+    impute_share: float = 0.1
+    mean_weight: float = 0.3
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """AdamW with warm-up and cosine decay, and an average of the weights.
+
+    ``steps`` and ``batch_size`` of None are chosen from the number of rows; see `for_rows`.
+    """
+
+    steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float = 2e-3
+    warmup: int = 100
+    ema: float = 0.998
+
+    def for_rows(self, num_rows: int) -> TrainingConfig:
+        """With steps and batch size settled: at most 3,000 steps of 512 rows, and at most 200 passes over a small table."""
+        batch = self.batch_size or min(512, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        return replace(self, batch_size=batch, steps=self.steps or min(3000, max(500, 200 * num_rows // batch)))
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """Further training with the holes filled by conditional draws.
+
+    A round draws the missing cells given the observed ones, then trains for ``step_share`` of the first training's steps
+    at ``rate_share`` of its learning rate, showing the draws as noisy columns in a share ``show`` of the rows. The loss stays on observed cells.
+    ``rounds`` of None means none for a complete table, one up to half of the cells missing, two beyond.
+    """
+
+    rounds: int | None = None
+    step_share: float = 2 / 3
+    rate_share: float = 0.5
+    show: float = 0.5
+    solver_steps: int = 15
+
+    def rounds_for(self, missing: float) -> int:
+        """How many rounds a table with this share of missing cells gets."""
+        if missing == 0:
+            return 0
+        if self.rounds is not None:
+            return self.rounds
+        return 1 if missing <= 0.5 else 2
+
+
+@dataclass(frozen=True)
+class SolverConfig:
+    """Noise levels of the sampler, from the greatest to the least."""
+
+    steps: int = 10
+    sigma_max: float = 8.0
+    sigma_min: float = 0.15
+    rho: float = 3.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings of one model."""
+
+    preset: str = "default"
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    refine: RefineConfig = field(default_factory=RefineConfig)
+    solver: SolverConfig = field(default_factory=SolverConfig)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain dictionaries, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Config:
+        """The inverse of `to_dict`."""
+        return cls(
+            preset=data["preset"],
+            network=NetworkConfig(**data["network"]),
+            objective=ObjectiveConfig(**data["objective"]),
+            training=TrainingConfig(**data["training"]),
+            refine=RefineConfig(**data["refine"]),
+            solver=SolverConfig(**data["solver"]),
+        )
+
+
+def preset(name: str) -> Config:
+    """The settings of a preset.
+
+    >>> preset("default").network.width
+    128
+    """
+    if name not in PRESETS:
+        raise ValueError(f"unknown preset {name!r}; this version has {', '.join(map(repr, PRESETS))}")
+    return Config(preset=name)

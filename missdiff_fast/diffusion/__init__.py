@@ -1,0 +1,1 @@
+"""Noise, objective and solver: what makes the network a diffusion model."""

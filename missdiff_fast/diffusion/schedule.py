@@ -1,0 +1,32 @@
+"""Noise levels: how a cell is noised at level sigma, and the levels that a sampler visits.
+
+A noisy cell is ``x0 + sigma eps`` (the variance-exploding form; the variance-preserving one is the same up to a factor, with
+``alpha = 1 / sqrt(1 + sigma^2)``). The preconditioning is that of Karras et al., "Elucidating the design space of
+diffusion-based generative models" (2022), for data of standard deviation 1 (scores) or 1/2 (one-hot columns).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+CONTINUOUS_STD = 1.0
+ONE_HOT_STD = 0.5
+
+
+def noise_weight(sigma: Tensor) -> Tensor:
+    """Weight of a squared error of x0 at level sigma, which makes every level count alike."""
+    return (sigma * sigma + 1) / (sigma * sigma)
+
+
+def karras_grid(steps: int, sigma_max: float, sigma_min: float, rho: float) -> Tensor:
+    """Levels from sigma_max down to sigma_min, evenly spaced in ``sigma^(1/rho)``, then 0: float64 ``[steps + 1]``.
+
+    >>> karras_grid(3, 8.0, 1.0, 3.0).tolist()
+    [8.0, 3.375, 1.0, 0.0]
+    """
+    ends = torch.tensor([sigma_max, sigma_min], dtype=torch.float64) ** (1 / rho)
+    ramp = torch.linspace(0, 1, steps, dtype=torch.float64)
+    levels = (ends[0] + ramp * (ends[1] - ends[0])) ** rho
+    levels[0], levels[-1] = sigma_max, sigma_min if steps > 1 else sigma_max
+    return torch.cat([levels, torch.zeros(1, dtype=torch.float64)])

@@ -1,0 +1,444 @@
+"""The estimator: fit on a table with holes, sample complete rows, impute."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from missdiff_fast import checkpoint
+from missdiff_fast._backend import resolve_backend, resolve_device
+from missdiff_fast._seeding import check_seed, derive
+from missdiff_fast._validation import check_count, check_positive, given_frame
+from missdiff_fast.config import Config, SolverConfig, preset as find_preset
+from missdiff_fast.imputation import one_pass, probe_loss
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.sampling import draw, fill
+from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.training import History, Phase, train
+
+_MIN_ROWS_TO_HOLD_OUT = 200
+
+
+class MissDiff:
+    """A diffusion model of a table with missing cells.
+
+    Parameters
+    ----------
+    preset : str
+        Named settings; "default" is the one of this version.
+    steps, batch_size, learning_rate, width, blocks : optional
+        Training steps before refining, rows a step, peak learning rate, width and number of the network's residual blocks.
+        None leaves the preset's value; steps and batch size then depend on the number of rows.
+    random_state : int, optional
+        Seed of everything random. None draws one from the system's entropy at every call.
+    device : str
+        "auto", "cpu" or "cuda".
+    backend : str
+        "native" (compiled ops), "reference" (plain PyTorch) or "auto".
+    refine : bool
+        Whether to fill the holes with conditional draws after training and train on, in rounds. Without it a table with many
+        or systematic holes is modelled badly.
+    verbose : bool
+        Progress bars, where stderr is a terminal.
+    missing_values : sequence
+        Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
+    max_categories : int
+        A column with more categories is refused.
+
+    Attributes
+    ----------
+    history_ : DataFrame
+        step, loss and seconds, one row for every 50 steps.
+    columns_ : list
+        The names of the columns.
+    seed_ : int
+        The seed that fit used.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from missdiff_fast import MissDiff
+    >>> table = pd.DataFrame({"age": [31, 52, np.nan, 47] * 8, "smoker": ["no", None, "yes", "no"] * 8})
+    >>> model = MissDiff(steps=5, random_state=0, verbose=False).fit(table)
+    >>> model.sample(3).shape
+    (3, 2)
+    >>> int(model.impute(table).isna().sum().sum())
+    0
+    """
+
+    def __init__(
+        self,
+        preset: str = "default",
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        width: int | None = None,
+        blocks: int | None = None,
+        random_state: int | None = None,
+        device: str = "auto",
+        backend: str = "auto",
+        refine: bool = True,
+        verbose: bool = True,
+        missing_values: Sequence[object] = (),
+        max_categories: int = 100,
+    ) -> None:
+        self.preset = preset
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.width = width
+        self.blocks = blocks
+        self.random_state = random_state
+        self.device = device
+        self.backend = backend
+        self.refine = refine
+        self.verbose = verbose
+        self.missing_values = missing_values
+        self.max_categories = max_categories
+
+    def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> MissDiff:
+        """Learn the table's distribution from its observed cells.
+
+        Parameters
+        ----------
+        X : DataFrame
+            N rows; missing cells are NaN, None, NaT, pd.NA or one of ``missing_values``.
+        categorical_columns : sequence of str, optional
+            Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
+
+        Returns
+        -------
+        MissDiff
+            Itself. If fit is interrupted (Ctrl-C) after training began, the model trained so far is kept and can be used;
+            KeyboardInterrupt is raised all the same.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The settings or the table cannot be used; the message names the column and the remedy.
+        FloatingPointError
+            Training diverged.
+        """
+        config = self._configure()
+        seed = check_seed(self.random_state)
+        device = resolve_device(self.device)
+        backend = resolve_backend(self.backend, device)
+        codec = Codec.fit(
+            X,
+            categorical_columns=categorical_columns,
+            missing_values=self.missing_values,
+            max_categories=self.max_categories,
+        )
+        table = codec.encode(X, seed=derive(seed, "encode")).to(device)
+        observed = table.observed()
+        table = table.rows(observed.any(1))
+        missing = 1 - float(observed.float().mean())
+        config = replace(config, training=config.training.for_rows(len(table)))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(seed, "weights"))
+            network = Denoiser(codec.layout, **vars(config.network))
+        self.config_, self.seed_, self.device_ = config, seed, device
+        self.codec_, self.columns_ = codec, list(X.columns)
+        self._backend = backend
+        self.network_ = self.imputer_ = network.to(device)
+        history = History()
+        try:
+            self._train(table, missing, history)
+        finally:
+            self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
+        return self
+
+    def _train(self, table: EncodedTable, missing: float, history: History) -> None:
+        config, seed, settings = self.config_, self.seed_, self.config_.training
+        assert settings.steps is not None and settings.batch_size is not None
+        table, held_out = _hold_out(table, seed)
+        phase = Phase("fit", settings.steps, settings.batch_size, settings.learning_rate, settings.warmup, settings.ema)
+        train(self.network_, table, config.objective, phase, self._backend, seed, history, verbose=self.verbose)
+        best = self._probe(self.network_, held_out)
+        rounds = config.refine.rounds_for(missing) if self.refine else 0
+        solver = replace(config.solver, steps=config.refine.solver_steps)
+        for r in range(1, rounds + 1):
+            steps = max(1, round(settings.steps * config.refine.step_share))
+            fill_seed = derive(seed, "fill", r)
+            filled = fill(
+                self.network_, table, solver, self._backend, fill_seed, verbose=self.verbose, desc=f"fill {r}/{rounds}"
+            )
+            phase = replace(
+                phase,
+                name=f"refine {r}/{rounds}",
+                first_step=phase.first_step + phase.steps,
+                steps=steps,
+                learning_rate=settings.learning_rate * config.refine.rate_share,
+                show=config.refine.show,
+            )
+            # Training goes on in a copy, so that the weights which impute best so far are still there.
+            self.network_ = copy.deepcopy(self.network_)
+            train(
+                self.network_,
+                table,
+                config.objective,
+                phase,
+                self._backend,
+                seed,
+                history,
+                filled=filled,
+                verbose=self.verbose,
+            )
+            probed = self._probe(self.network_, held_out)
+            if probed <= best:
+                best, self.imputer_ = probed, self.network_
+
+    def _probe(self, network: Denoiser, held_out: EncodedTable | None) -> float:
+        """The imputation loss on held-out rows; 0 where there are none, so that the last weights are taken."""
+        return 0.0 if held_out is None else probe_loss(network, held_out, self._backend, self.seed_)
+
+    def sample(
+        self,
+        num_rows: int | None = None,
+        given: Mapping[str, object] | pd.DataFrame | None = None,
+        random_state: int | None = None,
+    ) -> pd.DataFrame:
+        """Draw complete synthetic rows.
+
+        Parameters
+        ----------
+        num_rows : int, optional
+            How many. May be left out where ``given`` is a DataFrame, whose rows are then completed one for one.
+        given : mapping or DataFrame, optional
+            Known values: a mapping from column to value, the same for all rows, or a table of partly known rows (absent
+            columns and missing cells are drawn). The draw is conditional on them, not a selection among many.
+        random_state : int, optional
+            Seed; None takes the model's ``random_state``. Row i depends on the seed and i alone, so that a longer sample
+            begins with the shorter one.
+
+        Returns
+        -------
+        DataFrame
+            ``num_rows`` rows with the columns, dtypes, categories and range of the training table.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Bad number of rows; unknown column or value in ``given``.
+        """
+        self._check_fitted()
+        frame, num_rows = given_frame(num_rows, given, self.columns_)
+        seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
+        drawn = self._draw(frame, seed, self.config_.solver, "sample")
+        return drawn if given is None else self.codec_.fill(frame.reindex(columns=self.columns_), drawn)
+
+    def impute(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Fill the missing cells with conditional means (numbers, times) and most probable categories.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Rows with the columns that fit saw.
+
+        Returns
+        -------
+        DataFrame
+            X with its missing cells filled; observed cells are the same bit for bit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            X does not have the columns, dtypes and categories that fit saw.
+        """
+        self._check_fitted()
+        table = self.codec_.encode(X).to(self.device_)
+        means, codes = [], []
+        offsets = (table.offsets - table.layout.num_continuous).to(self.device_)
+        nothing = torch.empty(0, device=self.device_)
+        start = torch.zeros(1, dtype=torch.int64, device=self.device_)
+        for _, _, logits, mean in one_pass(self.imputer_, table, self._backend):
+            codes.append(self._backend.decode(logits, offsets, nothing, start)[1].cpu())
+            means.append(mean.cpu())
+        return self.codec_.fill(X, self.codec_.decode_means(torch.cat(means), torch.cat(codes)))
+
+    def impute_draws(self, X: pd.DataFrame, num_draws: int = 5, random_state: int | None = None) -> list[pd.DataFrame]:
+        """Fill the missing cells with draws from their distribution given the observed cells of their row.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Rows with the columns that fit saw.
+        num_draws : int
+            How many complete tables.
+        random_state : int, optional
+            Seed; None takes the model's ``random_state``.
+
+        Returns
+        -------
+        list of DataFrame
+            ``num_draws`` complete tables. Their spread tells the uncertainty of each filled cell.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `impute`, and for a bad ``num_draws``.
+        """
+        self._check_fitted()
+        check_count("num_draws", num_draws, least=1)
+        seed = check_seed(self.random_state if random_state is None else random_state)
+        solver = replace(self.config_.solver, steps=self.config_.refine.solver_steps)
+        return [
+            self.codec_.fill(
+                X, self._draw(X, derive(seed, "fill", -1 - m & 0xFFFFFFFF), solver, f"draw {m + 1}/{num_draws}")
+            )
+            for m in range(num_draws)
+        ]
+
+    def predict_proba(self, X: pd.DataFrame, column: str) -> pd.DataFrame:
+        """The probability of each category of one column given the other cells of the row.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Rows with the columns that fit saw; what ``column`` holds is not looked at and may be absent.
+        column : str
+            A categorical column.
+
+        Returns
+        -------
+        DataFrame
+            ``[N, V]``, a column for each category, indexed as X; rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            ``column`` is not categorical.
+        """
+        self._check_fitted()
+        categories, group = self.codec_.category_values(column), self.codec_.group(column)
+        table = self.codec_.encode(X.drop(columns=[column], errors="ignore"), partial=True).to(self.device_)
+        bounds = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
+        parts = [torch.softmax(logits[:, slice(*bounds)], 1).cpu() for _, _, logits, _ in self._one_pass(table)]
+        return pd.DataFrame(torch.cat(parts).numpy(), index=X.index, columns=pd.Index(categories, name=column))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file (safetensors with a JSON header; no pickle).
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced once the new one is whole.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        self._check_fitted()
+        meta, tensors = self.codec_.state()
+        tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()}
+        tensors |= {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
+        if self.imputer_ is not self.network_:
+            tensors |= {f"imputer.{name}": tensor for name, tensor in self.imputer_.state_dict().items()}
+        checkpoint.write(
+            path,
+            {
+                "parameters": {**self.get_params(), "missing_values": list(self.missing_values)},
+                "config": self.config_.to_dict(),
+                "seed": self.seed_,
+                "codec": meta,
+                "history": {name: column.tolist() for name, column in self.history_.items()},
+            },
+            tensors,
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto", backend: str = "auto") -> MissDiff:
+        """Read a model that `save` wrote, whatever device it was fitted on.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        device, backend : str
+            Where and how it is to run.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            No such file; a truncated or foreign one.
+        """
+        meta, tensors = checkpoint.read(path)
+        parts: dict[str, dict[str, Tensor]] = {"codec": {}, "network": {}, "imputer": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            parts.setdefault(part, {})[rest] = tensor
+        try:
+            model = cls(**{**meta["parameters"], "device": device, "backend": backend})
+            model.config_, model.seed_ = Config.from_dict(meta["config"]), meta["seed"]
+            model.codec_ = Codec.from_state(meta["codec"], parts["codec"])
+            model.history_ = pd.DataFrame(meta["history"])
+            model.device_ = resolve_device(device)
+            model._backend = resolve_backend(backend, model.device_)
+            model.network_ = model.imputer_ = model._network(parts["network"])
+            if parts["imputer"]:
+                model.imputer_ = model._network(parts["imputer"])
+        except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+            raise ValueError(
+                f"{path} is no usable model: its description and its tensors do not fit ({error})"
+            ) from error
+        model.columns_ = model.codec_.columns
+        return model
+
+    def get_params(self) -> dict[str, Any]:
+        """The arguments of the constructor, by name."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name != "self"}
+
+    def _network(self, weights: dict[str, Tensor]) -> Denoiser:
+        network = Denoiser(self.codec_.layout, **vars(self.config_.network))
+        network.load_state_dict(weights)
+        return network.to(self.device_).eval()
+
+    def _configure(self) -> Config:
+        """The preset's settings with the user's in their place."""
+        config = find_preset(self.preset)
+        training, network = config.training, config.network
+        if self.steps is not None:
+            training = replace(training, steps=check_count("steps", self.steps, least=1))
+        if self.batch_size is not None:
+            training = replace(training, batch_size=check_count("batch_size", self.batch_size, least=1))
+        if self.learning_rate is not None:
+            training = replace(training, learning_rate=check_positive("learning_rate", self.learning_rate))
+        if self.width is not None:
+            network = replace(network, width=check_count("width", self.width, least=1))
+        if self.blocks is not None:
+            network = replace(network, blocks=check_count("blocks", self.blocks, least=0))
+        return replace(config, training=training, network=network)
+
+    def _draw(self, frame: pd.DataFrame, seed: int, solver: SolverConfig, desc: str) -> pd.DataFrame:
+        """Complete rows, drawn given the known cells of ``frame``."""
+        known = self.codec_.encode(frame, partial=True).to(self.device_)
+        boundaries, starts = self.codec_.boundaries.to(self.device_), self.codec_.starts.to(self.device_)
+        places = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
+        codes = torch.empty((len(known), known.layout.num_categorical), dtype=torch.int16)
+        for start, stop, x in draw(self.network_, known, solver, self._backend, seed, verbose=self.verbose, desc=desc):
+            places[start:stop], codes[start:stop] = self._backend.decode(x, known.offsets, boundaries, starts)
+        return self.codec_.decode(places, codes)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "network_"):
+            raise ValueError("this model is not fitted: call fit first")
+
+
+def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
+    """A twentieth of the rows, at most 1,000, kept from training to judge imputation; none of a small table."""
+    if len(table) < _MIN_ROWS_TO_HOLD_OUT:
+        return table, None
+    generator = torch.Generator().manual_seed(derive(seed, "holdout"))
+    order = torch.randperm(len(table), generator=generator).to(table.device)
+    count = min(1000, len(table) // 20)
+    return table.rows(order[count:].sort().values), table.rows(order[:count])

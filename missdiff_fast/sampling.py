@@ -1,0 +1,145 @@
+"""Drawing rows: a solver run over tiles of rows, with known columns clean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from missdiff_fast.config import SolverConfig
+from missdiff_fast.diffusion.schedule import karras_grid
+from missdiff_fast.diffusion.solver import dpm_solver_2m
+from missdiff_fast.reference import CLEAN, NOISY
+from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
+
+# Every network call sees exactly this many rows: matrix products of other sizes round differently, and row i of a sample
+# is to depend on (seed, i) alone.
+TILE = 2048
+
+
+def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable:
+    """A table of missing cells."""
+    return EncodedTable(
+        torch.full((num_rows, layout.num_continuous), torch.nan, device=device),
+        torch.full((num_rows, layout.num_categorical), MISSING_CODE, dtype=torch.int16, device=device),
+        layout,
+    )
+
+
+def tiles(table: EncodedTable) -> Iterator[tuple[int, int, EncodedTable]]:
+    """The table cut into pieces of TILE rows, the last one padded with missing cells: (start, stop, piece)."""
+    for start in range(0, len(table), TILE):
+        piece = table.rows(slice(start, start + TILE))
+        count = len(piece)
+        if count < TILE:
+            pad = unknown(TILE - count, table.layout, table.device)
+            continuous = torch.cat([piece.continuous, pad.continuous.to(piece.continuous.dtype)])
+            piece = EncodedTable(continuous, torch.cat([piece.codes, pad.codes]), table.layout)
+        yield start, start + count, piece
+
+
+@torch.inference_mode()
+def draw(
+    network: nn.Module,
+    known: EncodedTable,
+    solver: SolverConfig,
+    backend: ModuleType,
+    seed: int,
+    *,
+    verbose: bool = False,
+    desc: str = "sample",
+) -> Iterator[tuple[int, int, Tensor]]:
+    """Draw the missing cells of a table given its observed ones, tile by tile.
+
+    Parameters
+    ----------
+    network : nn.Module
+        A trained `missdiff_fast.networks.Denoiser`.
+    known : EncodedTable
+        The known cells, N rows; `unknown` gives none.
+    solver : SolverConfig
+        Noise levels.
+    backend : module
+        `missdiff_fast.ops` or `missdiff_fast.reference`.
+    seed : int
+        Row i depends on (seed, i) and its known cells alone.
+    verbose, desc
+        Progress bar, and its name.
+
+    Yields
+    ------
+    start, stop, x : int, int, Tensor
+        The tile's rows, and their encoded form ``[stop - start, D]``.
+
+    Raises
+    ------
+    FloatingPointError
+        A drawn cell is not finite.
+    """
+    device = known.device
+    sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
+    coefficients = dpm_solver_2m(sigmas).float().to(device)
+    levels = sigmas.float().to(device)
+    keys = [backend.make_key(seed, i, device) for i in range(solver.steps + 1)]
+    zeros, top = torch.zeros(TILE, device=device), torch.full((TILE,), solver.sigma_max, device=device)
+    pieces = -(-len(known) // TILE)
+    bar = tqdm(total=pieces * solver.steps, desc=desc, unit="step", delay=2, disable=None if verbose else True)
+    with bar:
+        for start, stop, piece in tiles(known):
+            rows = torch.arange(TILE, device=device)
+            states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
+            x = _start(piece, rows, start, states, zeros, top, keys[0], backend)
+            previous = None
+            for i in range(solver.steps):
+                prediction = network(x, levels[i : i + 1], states)
+                x, previous = backend.step(
+                    x, prediction, previous, states, known.offsets, coefficients[i], rows + start, keys[i + 1]
+                )
+                bar.update()
+            if not bool(torch.isfinite(x).all()):
+                raise FloatingPointError(
+                    "the model drew cells that are not finite: fit it again with a lower learning_rate"
+                )
+            yield start, stop, x[: stop - start]
+
+
+def _start(
+    piece: EncodedTable,
+    rows: Tensor,
+    start: int,
+    states: Tensor,
+    zeros: Tensor,
+    top: Tensor,
+    key: Tensor,
+    backend: ModuleType,
+) -> Tensor:
+    """Known cells as they are, noise of the greatest level elsewhere: ``[TILE, D]``."""
+    clean = backend.perturb(piece, rows, states, zeros, zeros, key)
+    noise = backend.normal(rows + start, piece.layout.width, key) * top[:, None]
+    unknown_cells = (states != CLEAN)[:, piece.layout.groups(piece.device)]
+    return torch.where(unknown_cells, noise, clean)
+
+
+def fill(
+    network: nn.Module,
+    table: EncodedTable,
+    solver: SolverConfig,
+    backend: ModuleType,
+    seed: int,
+    *,
+    verbose: bool = False,
+    desc: str = "fill",
+) -> EncodedTable:
+    """The table with every missing cell drawn given the row's observed ones; arguments as in `draw`."""
+    C = table.layout.num_continuous
+    continuous, codes = torch.empty_like(table.continuous), torch.empty_like(table.codes)
+    no_boundary = torch.empty(0, device=table.device)
+    no_start = torch.zeros(C + 1, dtype=torch.int64, device=table.device)
+    for start, stop, x in draw(network, table, solver, backend, seed, verbose=verbose, desc=desc):
+        continuous[start:stop] = x[:, :C]
+        codes[start:stop] = backend.decode(x, table.offsets, no_boundary, no_start)[1]
+    continuous = torch.where(torch.isnan(table.continuous), continuous, table.continuous)
+    return EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, table.values)

@@ -1,0 +1,183 @@
+"""Training on the observed cells: one phase of steps, whatever fills the holes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from missdiff_fast._seeding import derive
+from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.diffusion.objective import draw_sigma, draw_states
+from missdiff_fast.diffusion.schedule import noise_weight
+from missdiff_fast.table.encoded import EncodedTable
+
+_LOG_EVERY = 50
+
+
+@dataclass
+class History:
+    """The course of training: the mean loss of every 50 steps, counted over all phases."""
+
+    step: list[int] = field(default_factory=list)
+    loss: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    started: float = field(default_factory=time.perf_counter)
+
+    def add(self, step: int, loss: float) -> None:
+        """One point of the curve; seconds are wall time since training began."""
+        self.step.append(step)
+        self.loss.append(loss)
+        self.seconds.append(round(time.perf_counter() - self.started, 3))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of training.
+
+    Parameters
+    ----------
+    name : str
+        For the progress bar.
+    steps, batch_size, learning_rate, warmup, ema
+        As in `missdiff_fast.config.TrainingConfig`.
+    first_step : int
+        Steps taken in earlier phases, so that no random number recurs.
+    show : float
+        Share of rows in which filled cells are shown as noisy columns.
+    """
+
+    name: str
+    steps: int
+    batch_size: int
+    learning_rate: float
+    warmup: int
+    ema: float
+    first_step: int = 0
+    show: float = 0.0
+
+
+class WeightAverage:
+    """Exponential moving average of a network's weights, quick to forget its beginning."""
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.weights = list(network.parameters())
+        self.average = [w.detach().clone() for w in self.weights]
+        self.decay, self.count = decay, 0
+
+    def update(self) -> None:
+        """Take in the weights as they are now."""
+        decay = min(self.decay, (1 + self.count) / (10 + self.count))
+        torch._foreach_lerp_(self.average, [w.detach() for w in self.weights], 1 - decay)
+        self.count += 1
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Put the average in the place of the weights."""
+        for weight, average in zip(self.weights, self.average, strict=True):
+            weight.copy_(average)
+
+
+def _batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Row numbers, a fresh permutation for every pass: int64 ``[batch_size]`` each, without end."""
+    queue = torch.empty(0, dtype=torch.int64)
+    while True:
+        while len(queue) < batch_size:
+            queue = torch.cat([queue, torch.randperm(num_rows, generator=generator)])
+        yield queue[:batch_size]
+        queue = queue[batch_size:]
+
+
+def train(
+    network: nn.Module,
+    table: EncodedTable,
+    objective: ObjectiveConfig,
+    phase: Phase,
+    backend: ModuleType,
+    seed: int,
+    history: History,
+    *,
+    filled: EncodedTable | None = None,
+    verbose: bool = False,
+) -> None:
+    """Train the network in place; its weights end as their moving average, also when interrupted.
+
+    Parameters
+    ----------
+    network : nn.Module
+        A `missdiff_fast.networks.Denoiser`.
+    table : EncodedTable
+        N rows. The loss is over its observed cells alone.
+    objective, phase
+        What to train for and how long.
+    backend : module
+        `missdiff_fast.ops` or `missdiff_fast.reference`.
+    seed : int
+        Everything random follows from it.
+    history : History
+        Taken further.
+    filled : EncodedTable, optional
+        The same rows with every hole filled, shown according to ``phase.show``.
+    verbose : bool
+        Whether to draw a progress bar where stderr is a terminal.
+
+    Raises
+    ------
+    FloatingPointError
+        The loss is no longer finite.
+    """
+    device, columns = table.device, table.layout.num_columns
+    batches = _batches(
+        len(table), phase.batch_size, torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
+    )
+    state_seed, level_seed, noise_seed = (derive(seed, p) for p in ("states", "levels", "noise"))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=phase.learning_rate, weight_decay=0.0, fused=True)
+    average = WeightAverage(network, phase.ema)
+    source, observed = filled if filled is not None else table, table.observed()
+    ones = torch.ones(phase.batch_size, device=device)
+    running = torch.zeros((), device=device)
+    network.train()
+    bar = tqdm(total=phase.steps, desc=phase.name, unit="step", delay=2, disable=None if verbose else True)
+    try:
+        for t in range(phase.steps):
+            step = phase.first_step + t
+            rate = 0.5 * (1 + math.cos(math.pi * t / phase.steps)) * min(1.0, (t + 1) / phase.warmup)
+            optimizer.param_groups[0]["lr"] = phase.learning_rate * rate
+            rows = next(batches).to(device)
+            uniform = backend.uniform(rows, columns + 3, backend.make_key(state_seed, step, device))
+            level = backend.normal(rows, 1, backend.make_key(level_seed, step, device))
+            sigma = draw_sigma(level[:, 0], objective)
+            seen = observed[rows]
+            shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
+            states = draw_states(uniform[:, :-1], seen, shown, objective)
+            x = backend.perturb(source, rows, states, ones, sigma, backend.make_key(noise_seed, step, device))
+            prediction = network(x, sigma, states)
+            loss = backend.masked_loss(
+                prediction, table, rows, states, noise_weight(sigma), mean_weight=objective.mean_weight
+            )
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            average.update()
+            running += loss.detach()
+            if (t + 1) % _LOG_EVERY == 0 or t + 1 == phase.steps:
+                _log(history, bar, step + 1, float(running) / (t % _LOG_EVERY + 1))
+                running.zero_()
+            bar.update()
+    finally:
+        bar.close()
+        average.apply()
+        network.eval()
+
+
+def _log(history: History, bar: tqdm, step: int, loss: float) -> None:  # type: ignore[type-arg]
+    if not math.isfinite(loss):
+        raise FloatingPointError(f"the loss is {loss} at step {step}: training diverged; use a lower learning_rate")
+    history.add(step, loss)
+    bar.set_postfix(loss=f"{loss:.3f}", refresh=False)

@@ -1,0 +1,60 @@
+"""Which cells the network sees in a training step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.diffusion.objective import draw_sigma, draw_states
+from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
+
+B, J = 20_000, 6
+
+
+def _draw(observed: torch.Tensor, shown: torch.Tensor, config: ObjectiveConfig | None = None) -> torch.Tensor:
+    uniform = torch.rand(B, J + 2, generator=torch.Generator().manual_seed(0))
+    return draw_states(uniform, observed, shown, config or ObjectiveConfig())
+
+
+@pytest.fixture
+def observed() -> torch.Tensor:
+    return torch.rand(B, J, generator=torch.Generator().manual_seed(1)) < 0.7
+
+
+def test_only_observed_cells_are_clean(observed: torch.Tensor) -> None:
+    states = _draw(observed, torch.ones_like(observed))
+    assert bool((states == CLEAN).any())
+    assert not bool((states[~observed] == CLEAN).any())
+
+
+def test_cells_without_a_value_are_hidden(observed: torch.Tensor) -> None:
+    assert bool((_draw(observed, observed)[~observed] == HIDDEN).all())
+
+
+def test_filled_cells_are_noisy_or_hidden(observed: torch.Tensor) -> None:
+    filled = _draw(observed, torch.ones_like(observed))[~observed]
+    assert set(filled.tolist()) == {HIDDEN, NOISY}
+
+
+def test_shares_of_the_kinds_of_row() -> None:
+    full = torch.ones(B, J, dtype=torch.bool)
+    states = _draw(full, full, ObjectiveConfig(clean_share=0.3, hidden_share=0.1, impute_share=0.2))
+    all_noisy = (states == NOISY).all(1).float().mean()
+    no_noise = (states != NOISY).all(1).float().mean()
+    # A row of six columns is left whole by a uniform fraction with probability 1/7, and picked whole as often.
+    assert float(all_noisy) == pytest.approx(0.4 + 0.4 / 7, abs=0.015)
+    assert float(no_noise) == pytest.approx(0.2 + 0.4 / 7, abs=0.015)
+
+
+def test_rows_for_imputation_have_no_noisy_cell(observed: torch.Tensor) -> None:
+    config = ObjectiveConfig(clean_share=0.0, hidden_share=0.0, impute_share=1.0)
+    states = _draw(observed, torch.ones_like(observed), config)
+    assert not bool((states == NOISY).any())
+
+
+def test_levels_are_log_normal() -> None:
+    normal = torch.randn(B, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    log_sigma = draw_sigma(normal, ObjectiveConfig()).log()
+    assert float(log_sigma.mean()) == pytest.approx(-0.5, abs=0.03)
+    assert float(log_sigma.std()) == pytest.approx(1.4, abs=0.03)
