@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -31,18 +32,15 @@ def resolve_device(device: str | torch.device) -> torch.device:
 def resolve_backend(backend: str, device: torch.device) -> ModuleType:
     """The module with the ops: `missdiff_fast.ops` (compiled) or `missdiff_fast.reference` (plain PyTorch).
 
-    "auto" takes the compiled ops where they are installed and run on the device. A compiled extension that does not load
-    raises ImportError: it never falls back in silence.
+    "auto" takes the compiled ops where they are installed and run on the device. A compiled extension that does not
+    load raises ImportError: it never falls back in silence.
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; use one of {', '.join(map(repr, BACKENDS))}")
     if backend == "reference":
         return reference
-    usable = _library.load() and device.type == "cpu"
-    if usable:
-        from missdiff_fast import ops
-
-        return ops
+    if _library.load() and device.type == "cpu":
+        return import_module("missdiff_fast.ops")
     if backend == "native":
         why = (
             "this installation has no compiled extension"

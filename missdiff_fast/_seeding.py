@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 
 _PURPOSES = ("encode", "holdout", "weights", "batches", "states", "levels", "noise", "fill", "probe", "sample")
@@ -13,7 +11,7 @@ def check_seed(random_state: object) -> int:
     """The seed as an int of 64 bits; None draws one from the system's entropy."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         if 0 <= random_state < 2**64:
             return int(random_state)
         raise ValueError(f"random_state must lie in [0, 2**64), got {random_state}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 
 def check_count(name: str, value: object, *, least: int) -> int:
     """The value as an int of at least ``least``."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
@@ -19,7 +19,7 @@ def check_count(name: str, value: object, *, least: int) -> int:
 
 def check_positive(name: str, value: object) -> float:
     """The value as a finite float above 0."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
     if not 0 < float(value) < float("inf"):
         raise ValueError(f"{name} must be positive and finite, got {value}")

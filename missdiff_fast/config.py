@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 PRESETS = ("default",)
@@ -21,9 +21,9 @@ class NetworkConfig:
 class ObjectiveConfig:
     """What one training step shows the network and asks of it.
 
-    log sigma is normal with ``log_sigma_mean`` and ``log_sigma_std``. Of the rows, a share ``clean_share`` has a uniform
-    fraction of its observed columns clean and the rest noisy, ``hidden_share`` a fraction hidden and the rest noisy,
-    ``impute_share`` a fraction hidden and the rest clean; the remaining rows are noisy throughout.
+    log sigma is normal with ``log_sigma_mean`` and ``log_sigma_std``. Of the rows, a share ``clean_share`` has a
+    uniform fraction of its observed columns clean and the rest noisy, ``hidden_share`` a fraction hidden and the rest
+    noisy, ``impute_share`` a fraction hidden and the rest clean; the remaining rows are noisy throughout.
     """
 
     log_sigma_mean: float = -0.5
@@ -38,7 +38,7 @@ class ObjectiveConfig:
 class TrainingConfig:
     """AdamW with warm-up and cosine decay, and an average of the weights.
 
-    ``steps`` and ``batch_size`` of None are chosen from the number of rows; see `for_rows`.
+    ``steps`` and ``batch_size`` of None are chosen from the number of rows; see `settle`.
     """
 
     steps: int | None = None
@@ -47,19 +47,24 @@ class TrainingConfig:
     warmup: int = 100
     ema: float = 0.998
 
-    def for_rows(self, num_rows: int) -> TrainingConfig:
-        """With steps and batch size settled: at most 3,000 steps of 512 rows, and at most 200 passes over a small table."""
-        batch = self.batch_size or min(512, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
-        return replace(self, batch_size=batch, steps=self.steps or min(3000, max(500, 200 * num_rows // batch)))
+    def settle(self, num_rows: int) -> tuple[int, int]:
+        """Steps and batch size for a table: at most 3,000 steps of 512 rows, and about 200 passes over a small table.
+
+        >>> TrainingConfig().settle(16_000)
+        (3000, 512)
+        """
+        batch_size = self.batch_size or min(512, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        return self.steps or min(3000, max(500, 200 * num_rows // batch_size)), batch_size
 
 
 @dataclass(frozen=True)
 class RefineConfig:
     """Further training with the holes filled by conditional draws.
 
-    A round draws the missing cells given the observed ones, then trains for ``step_share`` of the first training's steps
-    at ``rate_share`` of its learning rate, showing the draws as noisy columns in a share ``show`` of the rows. The loss stays on observed cells.
-    ``rounds`` of None means none for a complete table, one up to half of the cells missing, two beyond.
+    A round draws the missing cells given the observed ones, then trains for ``step_share`` of the first training's
+    steps at ``rate_share`` of its learning rate, showing the draws as noisy columns in a share ``show`` of the rows.
+    The loss stays on observed cells. ``rounds`` of None means none for a complete table, one up to half of the cells
+    missing, two beyond.
     """
 
     rounds: int | None = None

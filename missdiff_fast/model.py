@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,14 @@ from missdiff_fast import checkpoint
 from missdiff_fast._backend import resolve_backend, resolve_device
 from missdiff_fast._seeding import check_seed, derive
 from missdiff_fast._validation import check_count, check_positive, given_frame
-from missdiff_fast.config import Config, SolverConfig, preset as find_preset
-from missdiff_fast.imputation import one_pass, probe_loss
+from missdiff_fast.config import Config, SolverConfig
+from missdiff_fast.config import preset as find_preset
+from missdiff_fast.imputation import one_pass
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.sampling import draw, fill
+from missdiff_fast.refinement import Networks, run_phases
+from missdiff_fast.sampling import draw
 from missdiff_fast.table import Codec, EncodedTable
-from missdiff_fast.training import History, Phase, train
-
-_MIN_ROWS_TO_HOLD_OUT = 200
+from missdiff_fast.training import History
 
 
 class MissDiff:
@@ -35,8 +34,8 @@ class MissDiff:
     preset : str
         Named settings; "default" is the one of this version.
     steps, batch_size, learning_rate, width, blocks : optional
-        Training steps before refining, rows a step, peak learning rate, width and number of the network's residual blocks.
-        None leaves the preset's value; steps and batch size then depend on the number of rows.
+        Training steps before refining, rows a step, peak learning rate, width and number of the network's residual
+        blocks. None leaves the preset's value; steps and batch size then depend on the number of rows.
     random_state : int, optional
         Seed of everything random. None draws one from the system's entropy at every call.
     device : str
@@ -44,8 +43,8 @@ class MissDiff:
     backend : str
         "native" (compiled ops), "reference" (plain PyTorch) or "auto".
     refine : bool
-        Whether to fill the holes with conditional draws after training and train on, in rounds. Without it a table with many
-        or systematic holes is modelled badly.
+        Whether to fill the holes with conditional draws after training and train on, in rounds. Without it a table with
+        many or systematic holes is modelled badly.
     verbose : bool
         Progress bars, where stderr is a terminal.
     missing_values : sequence
@@ -112,13 +111,14 @@ class MissDiff:
         X : DataFrame
             N rows; missing cells are NaN, None, NaT, pd.NA or one of ``missing_values``.
         categorical_columns : sequence of str, optional
-            Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
+            Numeric columns whose values are names, not amounts. Strings, booleans and categories are always
+            categorical.
 
         Returns
         -------
         MissDiff
-            Itself. If fit is interrupted (Ctrl-C) after training began, the model trained so far is kept and can be used;
-            KeyboardInterrupt is raised all the same.
+            Itself. If fit is interrupted (Ctrl-C) after training began, the model trained so far is kept and can be
+            used; KeyboardInterrupt is raised all the same.
 
         Raises
         ------
@@ -139,66 +139,20 @@ class MissDiff:
         )
         table = codec.encode(X, seed=derive(seed, "encode")).to(device)
         observed = table.observed()
-        table = table.rows(observed.any(1))
         missing = 1 - float(observed.float().mean())
-        config = replace(config, training=config.training.for_rows(len(table)))
+        table = table.rows(observed.any(1))  # a row without any observed cell teaches nothing
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(seed, "weights"))
-            network = Denoiser(codec.layout, **vars(config.network))
-        self.config_, self.seed_, self.device_ = config, seed, device
-        self.codec_, self.columns_ = codec, list(X.columns)
-        self._backend = backend
-        self.network_ = self.imputer_ = network.to(device)
-        history = History()
+            network = Denoiser(codec.layout, **vars(config.network)).to(device)
+        self.config_, self.seed_, self.device_, self._backend = config, seed, device, backend
+        self.codec_, self.columns_ = codec, codec.columns
+        self._networks, history = Networks(network, network), History()
+        rounds = config.refine.rounds_for(missing) if self.refine else 0
         try:
-            self._train(table, missing, history)
+            run_phases(self._networks, table, config, backend, seed, history, rounds=rounds, verbose=self.verbose)
         finally:
             self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
         return self
-
-    def _train(self, table: EncodedTable, missing: float, history: History) -> None:
-        config, seed, settings = self.config_, self.seed_, self.config_.training
-        assert settings.steps is not None and settings.batch_size is not None
-        table, held_out = _hold_out(table, seed)
-        phase = Phase("fit", settings.steps, settings.batch_size, settings.learning_rate, settings.warmup, settings.ema)
-        train(self.network_, table, config.objective, phase, self._backend, seed, history, verbose=self.verbose)
-        best = self._probe(self.network_, held_out)
-        rounds = config.refine.rounds_for(missing) if self.refine else 0
-        solver = replace(config.solver, steps=config.refine.solver_steps)
-        for r in range(1, rounds + 1):
-            steps = max(1, round(settings.steps * config.refine.step_share))
-            fill_seed = derive(seed, "fill", r)
-            filled = fill(
-                self.network_, table, solver, self._backend, fill_seed, verbose=self.verbose, desc=f"fill {r}/{rounds}"
-            )
-            phase = replace(
-                phase,
-                name=f"refine {r}/{rounds}",
-                first_step=phase.first_step + phase.steps,
-                steps=steps,
-                learning_rate=settings.learning_rate * config.refine.rate_share,
-                show=config.refine.show,
-            )
-            # Training goes on in a copy, so that the weights which impute best so far are still there.
-            self.network_ = copy.deepcopy(self.network_)
-            train(
-                self.network_,
-                table,
-                config.objective,
-                phase,
-                self._backend,
-                seed,
-                history,
-                filled=filled,
-                verbose=self.verbose,
-            )
-            probed = self._probe(self.network_, held_out)
-            if probed <= best:
-                best, self.imputer_ = probed, self.network_
-
-    def _probe(self, network: Denoiser, held_out: EncodedTable | None) -> float:
-        """The imputation loss on held-out rows; 0 where there are none, so that the last weights are taken."""
-        return 0.0 if held_out is None else probe_loss(network, held_out, self._backend, self.seed_)
 
     def sample(
         self,
@@ -216,8 +170,8 @@ class MissDiff:
             Known values: a mapping from column to value, the same for all rows, or a table of partly known rows (absent
             columns and missing cells are drawn). The draw is conditional on them, not a selection among many.
         random_state : int, optional
-            Seed; None takes the model's ``random_state``. Row i depends on the seed and i alone, so that a longer sample
-            begins with the shorter one.
+            Seed; None takes the model's ``random_state``. Row i depends on the seed and i alone, so that a longer
+            sample begins with the shorter one.
 
         Returns
         -------
@@ -230,10 +184,10 @@ class MissDiff:
             Bad number of rows; unknown column or value in ``given``.
         """
         self._check_fitted()
-        frame, num_rows = given_frame(num_rows, given, self.columns_)
+        known = given_frame(num_rows, given, self.columns_)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
-        drawn = self._draw(frame, seed, self.config_.solver, "sample")
-        return drawn if given is None else self.codec_.fill(frame.reindex(columns=self.columns_), drawn)
+        drawn = self._draw(known, seed, self.config_.solver, "sample")
+        return drawn if given is None else self.codec_.fill(known.reindex(columns=self.columns_), drawn)
 
     def impute(self, X: pd.DataFrame) -> pd.DataFrame:
         """Fill the missing cells with conditional means (numbers, times) and most probable categories.
@@ -255,14 +209,13 @@ class MissDiff:
         """
         self._check_fitted()
         table = self.codec_.encode(X).to(self.device_)
-        means, codes = [], []
-        offsets = (table.offsets - table.layout.num_continuous).to(self.device_)
-        nothing = torch.empty(0, device=self.device_)
-        start = torch.zeros(1, dtype=torch.int64, device=self.device_)
-        for _, _, logits, mean in one_pass(self.imputer_, table, self._backend):
-            codes.append(self._backend.decode(logits, offsets, nothing, start)[1].cpu())
-            means.append(mean.cpu())
-        return self.codec_.fill(X, self.codec_.decode_means(torch.cat(means), torch.cat(codes)))
+        layout = table.layout
+        means, codes = torch.empty((len(table), layout.num_continuous)), _empty_codes(table)
+        offsets = table.offsets - layout.num_continuous
+        nothing, start = torch.empty(0, device=self.device_), torch.zeros(1, dtype=torch.int64, device=self.device_)
+        for a, b, logits, mean in one_pass(self._networks.imputer, table, self._backend):
+            means[a:b], codes[a:b] = mean, self._backend.decode(logits, offsets, nothing, start)[1]
+        return self.codec_.fill(X, self.codec_.decode_means(means, codes))
 
     def impute_draws(self, X: pd.DataFrame, num_draws: int = 5, random_state: int | None = None) -> list[pd.DataFrame]:
         """Fill the missing cells with draws from their distribution given the observed cells of their row.
@@ -321,8 +274,10 @@ class MissDiff:
         categories, group = self.codec_.category_values(column), self.codec_.group(column)
         table = self.codec_.encode(X.drop(columns=[column], errors="ignore"), partial=True).to(self.device_)
         bounds = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
-        parts = [torch.softmax(logits[:, slice(*bounds)], 1).cpu() for _, _, logits, _ in self._one_pass(table)]
-        return pd.DataFrame(torch.cat(parts).numpy(), index=X.index, columns=pd.Index(categories, name=column))
+        chance = torch.empty((len(table), len(categories)))
+        for a, b, logits, _ in one_pass(self._networks.imputer, table, self._backend):
+            chance[a:b] = torch.softmax(logits[:, slice(*bounds)], 1)
+        return pd.DataFrame(chance.numpy(), index=X.index, columns=pd.Index(categories, name=column))
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file (safetensors with a JSON header; no pickle).
@@ -340,9 +295,9 @@ class MissDiff:
         self._check_fitted()
         meta, tensors = self.codec_.state()
         tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()}
-        tensors |= {f"network.{name}": tensor for name, tensor in self.network_.state_dict().items()}
-        if self.imputer_ is not self.network_:
-            tensors |= {f"imputer.{name}": tensor for name, tensor in self.imputer_.state_dict().items()}
+        tensors |= {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
+        if self._networks.imputer is not self._networks.generator:
+            tensors |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
         checkpoint.write(
             path,
             {
@@ -372,7 +327,7 @@ class MissDiff:
             No such file; a truncated or foreign one.
         """
         meta, tensors = checkpoint.read(path)
-        parts: dict[str, dict[str, Tensor]] = {"codec": {}, "network": {}, "imputer": {}}
+        parts: dict[str, dict[str, Tensor]] = {"codec": {}, "generator": {}, "imputer": {}}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
             parts.setdefault(part, {})[rest] = tensor
@@ -383,9 +338,9 @@ class MissDiff:
             model.history_ = pd.DataFrame(meta["history"])
             model.device_ = resolve_device(device)
             model._backend = resolve_backend(backend, model.device_)
-            model.network_ = model.imputer_ = model._network(parts["network"])
-            if parts["imputer"]:
-                model.imputer_ = model._network(parts["imputer"])
+            generator = model._network(parts["generator"])
+            imputer = model._network(parts["imputer"]) if parts["imputer"] else generator
+            model._networks = Networks(generator, imputer)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
             raise ValueError(
                 f"{path} is no usable model: its description and its tensors do not fit ({error})"
@@ -424,21 +379,18 @@ class MissDiff:
         known = self.codec_.encode(frame, partial=True).to(self.device_)
         boundaries, starts = self.codec_.boundaries.to(self.device_), self.codec_.starts.to(self.device_)
         places = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
-        codes = torch.empty((len(known), known.layout.num_categorical), dtype=torch.int16)
-        for start, stop, x in draw(self.network_, known, solver, self._backend, seed, verbose=self.verbose, desc=desc):
+        codes = _empty_codes(known)
+        for start, stop, x in draw(
+            self._networks.generator, known, solver, self._backend, seed, verbose=self.verbose, desc=desc
+        ):
             places[start:stop], codes[start:stop] = self._backend.decode(x, known.offsets, boundaries, starts)
         return self.codec_.decode(places, codes)
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "network_"):
+        if not hasattr(self, "_networks"):
             raise ValueError("this model is not fitted: call fit first")
 
 
-def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
-    """A twentieth of the rows, at most 1,000, kept from training to judge imputation; none of a small table."""
-    if len(table) < _MIN_ROWS_TO_HOLD_OUT:
-        return table, None
-    generator = torch.Generator().manual_seed(derive(seed, "holdout"))
-    order = torch.randperm(len(table), generator=generator).to(table.device)
-    count = min(1000, len(table) // 20)
-    return table.rows(order[count:].sort().values), table.rows(order[:count])
+def _empty_codes(table: EncodedTable) -> Tensor:
+    """Room for a code in every categorical cell: int16 ``[N, K]``."""
+    return torch.empty((len(table), table.layout.num_categorical), dtype=torch.int16)

@@ -1,17 +1,18 @@
 """Every op in plain PyTorch: the specification that the kernels are tested against.
 
-The functions have the names and signatures of those in `missdiff_fast.ops` and run on any device. N rows are stored, B of
-them are in a batch; widths C, K, J, D are those of `missdiff_fast.table.Layout`.
+The functions have the names and signatures of those in `missdiff_fast.ops` and run on any device. N rows are stored, B
+of them are in a batch; widths C, K, J, D are those of `missdiff_fast.table.Layout`.
 
 Random numbers are Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with counter
-``(row low, row high, column // 4, step)`` and key ``(seed low, seed high)``; the column's last two bits choose one of the
-four words. Floating-point work on them is float32 with every operation rounded once and no fused multiply-add, so that
-any conforming processor gives the same bits.
+``(row low, row high, column // 4, step)`` and key ``(seed low, seed high)``; the column's last two bits choose one of
+the four words. Floating-point work on them is float32 with every operation rounded once and no fused multiply-add, so
+that any conforming processor gives the same bits.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -136,8 +137,8 @@ def perturb(
 ) -> Tensor:
     """Gather rows, expand one-hot groups, and hide, noise or keep each column: ``x_t``, ``[B, D]``.
 
-    A noisy cell becomes ``alpha x0 + sigma eps``, a clean one ``x0``, a hidden one 0; x0 of a missing cell is 0. Noise is
-    ``normal(rows, D, key)``.
+    A noisy cell becomes ``alpha x0 + sigma eps``, a clean one ``x0``, a hidden one 0; x0 of a missing cell is 0. Noise
+    is ``normal(rows, D, key)``.
 
     Parameters
     ----------
@@ -175,8 +176,9 @@ def masked_loss(
 ) -> Tensor:
     """Loss of a prediction of x0 over observed cells that are not clean, by the number of observed cells: a scalar.
 
-    For continuous cells ``w (x0_hat - x0)^2 + mean_weight (mean - value)^2``, where w is the row's weight if the column is
-    noisy and 1 if it is hidden; for categorical cells the cross entropy of the group's logits. 0 if nothing is observed.
+    For continuous cells ``w (x0_hat - x0)^2 + mean_weight (mean - value)^2``, where w is the row's weight if the column
+    is noisy and 1 if it is hidden; for categorical cells the cross entropy of the group's logits. 0 if nothing is
+    observed.
 
     Parameters
     ----------
@@ -278,7 +280,7 @@ def step(
     p = prediction[:, :D].to(x.dtype)
     bounds = offsets.tolist()
     if softmax:
-        groups = [torch.softmax(p[:, a:b], 1) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        groups = [torch.softmax(p[:, a:b], 1) for a, b in pairwise(bounds)]
         p = torch.cat([p[:, : bounds[0]], *groups], 1)
     c0, c1, c2, c3 = coefficients.unbind()
     after = c0 * x + c1 * p
@@ -286,7 +288,7 @@ def step(
         after = after + c2 * previous
     if bool(c3 != 0):
         after = after + c3 * normal(rows, D, key).to(x.dtype)
-    sizes = torch.tensor([1] * bounds[0] + [b - a for a, b in zip(bounds[:-1], bounds[1:], strict=True)])
+    sizes = torch.tensor([1] * bounds[0] + [b - a for a, b in pairwise(bounds)])
     clean = (states == CLEAN).repeat_interleave(sizes.to(x.device), 1)
     return torch.where(clean, x, after), p
 
@@ -314,10 +316,10 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
     """
     groups, first = offsets.tolist(), starts.tolist()
     places = torch.zeros((x.shape[0], groups[0]), dtype=torch.int32, device=x.device)
-    for c, (a, b) in enumerate(zip(first[:-1], first[1:], strict=True)):
+    for c, (a, b) in enumerate(pairwise(first)):
         places[:, c] = torch.searchsorted(boundaries[a:b], x[:, c].contiguous(), right=True)
     codes = torch.zeros((x.shape[0], len(groups) - 1), dtype=torch.int16, device=x.device)
-    for k, (a, b) in enumerate(zip(groups[:-1], groups[1:], strict=True)):
+    for k, (a, b) in enumerate(pairwise(groups)):
         group = x[:, a:b]
         index = torch.arange(b - a, device=x.device).expand(group.shape)
         codes[:, k] = torch.where(group == group.amax(1, keepdim=True), index, b - a).amin(1)

@@ -15,8 +15,8 @@ from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
-# Every network call sees exactly this many rows: matrix products of other sizes round differently, and row i of a sample
-# is to depend on (seed, i) alone.
+# Every network call sees exactly this many rows: matrix products of other sizes round differently, and row i of a
+# sample is to depend on (seed, i) alone.
 TILE = 2048
 
 

@@ -176,7 +176,7 @@ def train(
         network.eval()
 
 
-def _log(history: History, bar: tqdm, step: int, loss: float) -> None:  # type: ignore[type-arg]
+def _log(history: History, bar: tqdm, step: int, loss: float) -> None:
     if not math.isfinite(loss):
         raise FloatingPointError(f"the loss is {loss} at step {step}: training diverged; use a lower learning_rate")
     history.add(step, loss)

@@ -15,13 +15,11 @@ from missdiff_fast.config import Config, RefineConfig, TrainingConfig, preset
     [(1, 32, 500), (165, 32, 1031), (1000, 64, 3000), (4096, 512, 1600), (16_000, 512, 3000), (10_000_000, 512, 3000)],
 )
 def test_steps_and_batch_size_follow_the_rows(num_rows: int, batch_size: int, steps: int) -> None:
-    settled = TrainingConfig().for_rows(num_rows)
-    assert (settled.batch_size, settled.steps) == (batch_size, steps)
+    assert TrainingConfig().settle(num_rows) == (steps, batch_size)
 
 
 def test_what_the_user_sets_stays() -> None:
-    settled = TrainingConfig(steps=7, batch_size=9).for_rows(16_000)
-    assert (settled.batch_size, settled.steps) == (9, 7)
+    assert TrainingConfig(steps=7, batch_size=9).settle(16_000) == (7, 9)
 
 
 @pytest.mark.parametrize(("missing", "rounds"), [(0.0, 0), (0.01, 1), (0.5, 1), (0.51, 2), (0.99, 2)])

@@ -1,7 +1,7 @@
 """Noise levels: how a cell is noised at level sigma, and the levels that a sampler visits.
 
-A noisy cell is ``x0 + sigma eps`` (the variance-exploding form; the variance-preserving one is the same up to a factor, with
-``alpha = 1 / sqrt(1 + sigma^2)``). The preconditioning is that of Karras et al., "Elucidating the design space of
+A noisy cell is ``x0 + sigma eps`` (the variance-exploding form; the variance-preserving one is the same up to a factor,
+with ``alpha = 1 / sqrt(1 + sigma^2)``). The preconditioning is that of Karras et al., "Elucidating the design space of
 diffusion-based generative models" (2022), for data of standard deviation 1 (scores) or 1/2 (one-hot columns).
 """
 

@@ -22,7 +22,8 @@ class Block(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, h: Tensor, level: Tensor) -> Tensor:  # [B, width], [B or 1, width]
+    def forward(self, h: Tensor, level: Tensor) -> Tensor:
+        """Add to rows h ``[B, width]`` what the block makes of them at a level ``[B or 1, width]``."""
         return h + self.down(functional.silu(self.up(self.norm(h) + level)))
 
 

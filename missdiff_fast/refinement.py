@@ -1,0 +1,115 @@
+"""The phases of a fit: training on the observed cells, then rounds of filling the holes and training on."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+import torch
+
+from missdiff_fast._seeding import derive
+from missdiff_fast.config import Config
+from missdiff_fast.imputation import probe_loss
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.sampling import fill
+from missdiff_fast.table.encoded import EncodedTable
+from missdiff_fast.training import History, Phase, train
+
+_MIN_ROWS_TO_HOLD_OUT = 200
+
+
+@dataclass
+class Networks:
+    """What a fit yields, kept up to date so that an interrupted fit leaves something of use.
+
+    Parameters
+    ----------
+    generator : Denoiser
+        The weights to draw with: the latest.
+    imputer : Denoiser
+        The weights that impute held-out rows best. Often the generator itself.
+    """
+
+    generator: Denoiser
+    imputer: Denoiser
+
+
+def run_phases(
+    networks: Networks,
+    table: EncodedTable,
+    config: Config,
+    backend: ModuleType,
+    seed: int,
+    history: History,
+    *,
+    rounds: int,
+    verbose: bool = False,
+) -> None:
+    """Train, then refine in rounds; the networks are updated in place.
+
+    With zeros for what is missing, a masked loss alone learns the score of zero-filled rows, not of complete ones. A
+    round draws the missing cells given the observed ones and trains on with the draws shown as noisy columns, so that
+    the noisy rows follow the law of complete ones; the loss stays on observed cells.
+
+    Parameters
+    ----------
+    networks : Networks
+        Both members one new network.
+    table : EncodedTable
+        The training rows.
+    config : Config
+        Settings.
+    backend : module
+        `missdiff_fast.ops` or `missdiff_fast.reference`.
+    seed : int
+        Everything random follows from it.
+    history : History
+        Taken further.
+    rounds : int
+        How many rounds of refinement.
+    verbose : bool
+        Progress bars.
+    """
+    table, held_out = _hold_out(table, seed)
+    training, refine = config.training, config.refine
+    steps, batch_size = training.settle(len(table))
+    solver = replace(config.solver, steps=refine.solver_steps)
+    phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
+    train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)
+    best = _probe(networks.generator, held_out, backend, seed)
+    for r in range(1, rounds + 1):
+        name = f"{r}/{rounds}"
+        fill_seed = derive(seed, "fill", r)
+        filled = fill(networks.generator, table, solver, backend, fill_seed, verbose=verbose, desc=f"fill {name}")
+        phase = replace(
+            phase,
+            name=f"refine {name}",
+            first_step=phase.first_step + phase.steps,
+            steps=max(1, round(steps * refine.step_share)),
+            learning_rate=training.learning_rate * refine.rate_share,
+            show=refine.show,
+        )
+        # Training goes on in a copy, so that the weights which impute best so far are still there.
+        networks.generator = copy.deepcopy(networks.generator)
+        train(
+            networks.generator, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose
+        )
+        loss = _probe(networks.generator, held_out, backend, seed)
+        if loss <= best:
+            best, networks.imputer = loss, networks.generator
+
+
+def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
+    """A twentieth of the rows, at most 1,000, kept from training to judge imputation; none of a small table."""
+    if len(table) < _MIN_ROWS_TO_HOLD_OUT:
+        return table, None
+    generator = torch.Generator().manual_seed(derive(seed, "holdout"))
+    order = torch.randperm(len(table), generator=generator).to(table.device)
+    count = min(1000, len(table) // 20)
+    return table.rows(order[count:].sort().values), table.rows(order[:count])
+
+
+def _probe(network: Denoiser, held_out: EncodedTable | None, backend: ModuleType, seed: int) -> float:
+    """The imputation loss on held-out rows; 0 where there are none, so that the last weights are taken."""
+    return 0.0 if held_out is None else probe_loss(network, held_out, backend, seed)

@@ -1,0 +1,82 @@
+"""Model files."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from missdiff_fast import checkpoint
+
+TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor([1, -1], dtype=torch.int64)}
+META = {"name": "é", "values": [1, None, "x"]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.missdiff"
+    checkpoint.write(path, META, TENSORS)
+    return path
+
+
+def test_round_trip(file: Path) -> None:
+    meta, tensors = checkpoint.read(file)
+    assert meta == META
+    assert tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_views_and_transposes_are_written_as_they_read(tmp_path: Path) -> None:
+    checkpoint.write(tmp_path / "m", {}, {"t": TENSORS["a"].T, "row": TENSORS["a"][1]})
+    tensors = checkpoint.read(tmp_path / "m")[1]
+    assert torch.equal(tensors["t"], TENSORS["a"].T)
+    assert torch.equal(tensors["row"], TENSORS["a"][1])
+
+
+@pytest.mark.parametrize("keep", [0, 4, 40, -1])
+def test_truncated(file: Path, keep: int) -> None:
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(ValueError, match="no readable model: truncated, or not written by missdiff_fast"):
+        checkpoint.read(file)
+
+
+def test_foreign(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n" * 100)
+    with pytest.raises(ValueError, match=r"x\.csv is no readable model"):
+        checkpoint.read(tmp_path / "x.csv")
+    save_file(TENSORS, tmp_path / "other.safetensors")
+    with pytest.raises(ValueError, match="holds tensors, but no missdiff_fast model"):
+        checkpoint.read(tmp_path / "other.safetensors")
+
+
+def test_later_format(tmp_path: Path) -> None:
+    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "99", "model": "{}"})
+    with pytest.raises(ValueError, match="written in model format 99; this missdiff_fast reads format 1"):
+        checkpoint.read(tmp_path / "m")
+
+
+def test_damaged_description(tmp_path: Path) -> None:
+    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "1", "model": "{"})
+    with pytest.raises(ValueError, match="its description is damaged"):
+        checkpoint.read(tmp_path / "m")
+
+
+def test_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no model file at"):
+        checkpoint.read(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="no model file at"):
+        checkpoint.read(tmp_path)
+
+
+def test_a_full_disk_leaves_the_old_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.write(file, {}, {})
+    assert checkpoint.read(file)[0] == META
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
