@@ -1,0 +1,240 @@
+"""The cells of one column as plain arrays, with the missing ones marked."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.table.dtypes import INSTANTS, Dtype, family_of, key_dtype, unit_of
+
+
+class RefusedError(Exception):
+    """A column that can't be taken: the kind of fault, for grouping, and what is wrong, without the column's name."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind, self.detail = kind, detail
+
+
+@dataclass(frozen=True)
+class Markers:
+    """Values that stand for a missing cell beside NaN, None, NaT and NA.
+
+    Strings are looked for among strings, numbers among numbers.
+    """
+
+    strings: tuple[str, ...] = ()
+    numbers: tuple[int | float, ...] = ()
+
+    @classmethod
+    def of(cls, values: Iterable[object]) -> Markers:
+        """Sort the user's ``missing_values``; TypeError if one is neither a string nor a number."""
+        if isinstance(values, str):
+            raise TypeError(f"missing_values must be a list such as [{values!r}], not the string {values!r}")
+        strings: list[str] = []
+        found: list[int | float] = []
+        for value in values:
+            if isinstance(value, str):
+                strings.append(value)
+            elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
+                found.append(int(value))
+            elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+                if not np.isnan(float(value)):
+                    found.append(float(value))
+            elif value is not None and value is not pd.NA and value is not pd.NaT:
+                raise TypeError(
+                    f"missing_values holds {value!r} ({type(value).__name__}): give strings and numbers only"
+                )
+        return cls(tuple(strings), tuple(found))
+
+    def match(self, keys: np.ndarray, family: str) -> np.ndarray:
+        """Where keys are markers, bool of their shape."""
+        if family == "string":
+            return pd.Index(keys, dtype=object).isin(self.strings)
+        hit = np.zeros(len(keys), dtype=bool)
+        if family in ("integer", "float"):
+            for number in self.numbers:
+                hit |= keys == number
+        return hit
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column's cells.
+
+    Parameters
+    ----------
+    family : str
+        As `missdiff_fast.table.dtypes` lists them.
+    keys : ndarray
+        The cells ``[N]``, with anything at the missing ones; or, with ``codes``, the distinct cells ``[V]``.
+    missing : ndarray
+        bool ``[N]``.
+    codes : ndarray, optional
+        Which of the keys each cell is, ``[N]``; -1 where missing.
+    parsed : bool
+        Whether the keys are numbers read from strings.
+    """
+
+    family: str
+    keys: np.ndarray
+    missing: np.ndarray
+    codes: np.ndarray | None = None
+    parsed: bool = False
+
+    def observed(self) -> np.ndarray:
+        """The keys of the observed cells, one for each of them, in the order of the rows."""
+        return self.keys[~self.missing] if self.codes is None else self.keys[self.codes[~self.missing]]
+
+    def per_cell(self) -> np.ndarray:
+        """A key for each cell ``[N]``, with anything at the missing ones."""
+        if self.codes is None:
+            return self.keys
+        if len(self.keys) == 0:
+            return np.zeros(len(self.codes), dtype=self.keys.dtype)
+        return self.keys[np.where(self.missing, 0, self.codes)]
+
+
+def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit: str | None = None) -> Cells:
+    """Read a column.
+
+    Parameters
+    ----------
+    series : Series
+        The column.
+    markers : Markers
+        What else counts as missing.
+    parse : {"auto", "always", "never"}
+        Whether strings that are all numbers are read as numbers: where markers were among them, always, or never.
+    unit : str, optional
+        The unit in which dates and times are counted; their own by default.
+
+    Raises
+    ------
+    RefusedError
+        If the cells are of mixed or unknown types, or infinite.
+    """
+    dtype, missing = series.dtype, series.isna().to_numpy(dtype=bool)
+    family = family_of(dtype)
+    if family == "category":
+        return _read_category(series, markers, unit)
+    if family == "object":
+        family = _object_family(series, missing)
+    if not family:
+        raise RefusedError("unsupported", f"dtype {dtype}")
+    if family == "string":
+        codes, keys = pd.factorize(series.to_numpy(dtype=object, na_value=None))
+        return _mark(Cells("string", np.asarray(keys, dtype=object), codes < 0, codes), markers, parse)
+    keys = plain_keys(series, family, missing, unit)
+    missing = missing | markers.match(keys, family)
+    if family == "float":
+        missing = missing | np.isnan(keys)
+        infinite = np.isinf(keys) & ~missing
+        if infinite.any():
+            raise RefusedError("infinite", f"{infinite.sum():,} of {len(keys):,} cells")
+    return Cells(family, keys, missing)
+
+
+def _read_category(series: pd.Series, markers: Markers, unit: str | None) -> Cells:
+    categories = pd.Series(series.cat.categories)
+    inner = read_cells(categories, Markers(), parse="never", unit=unit)
+    if categories.isna().any():
+        raise RefusedError("unsupported", "a missing value among the categories")
+    codes = series.cat.codes.to_numpy().astype(np.int64)
+    keys = inner.per_cell()
+    return _mark(Cells(inner.family, keys, codes < 0, codes), markers, "never")
+
+
+def _mark(cells: Cells, markers: Markers, parse: str) -> Cells:
+    """Mark the markers among coded cells, and read numbers from strings if asked."""
+    assert cells.codes is not None
+    hit = markers.match(cells.keys, cells.family)
+    # One place more than there are keys, so that the code -1 stays -1.
+    place = np.append(np.where(hit, -1, np.cumsum(~hit) - 1), -1)
+    codes, keys = place[cells.codes], cells.keys[~hit]
+    if parse == "always" or (parse == "auto" and hit.any() and len(keys)):
+        numbers = pd.to_numeric(pd.Series(keys, dtype=object), errors="coerce").to_numpy()
+        if numbers.dtype.kind in "iuf" and np.isfinite(numbers).all():
+            return Cells("float" if numbers.dtype.kind == "f" else "integer", numbers, codes < 0, codes, parsed=True)
+    return Cells(cells.family, keys, codes < 0, codes)
+
+
+_OBJECT_FAMILIES = {
+    "string": "string",
+    "boolean": "boolean",
+    "integer": "integer",
+    "floating": "float",
+    "mixed-integer-float": "float",
+    "date": "date",
+    "datetime": "datetime",
+    "datetime64": "datetime",
+    "timedelta": "timedelta",
+    "timedelta64": "timedelta",
+    "empty": "string",
+}
+
+
+def _object_family(series: pd.Series, missing: np.ndarray) -> str:
+    found = pd.api.types.infer_dtype(series, skipna=True)
+    if found in _OBJECT_FAMILIES:
+        return _OBJECT_FAMILIES[found]
+    cells = series[~missing]
+    types = cells.map(type)
+    first = {kind: cells.iloc[position] for kind, position in _first_of_each(types)}
+    if len(first) > 1:
+        shown = [f"{kind.__name__} ({_short(value)})" for kind, value in list(first.items())[:2]]
+        raise RefusedError("mixed", " and ".join(shown))
+    raise RefusedError("unsupported", f"cells of type {next(iter(first)).__name__}")
+
+
+def _first_of_each(types: pd.Series) -> list[tuple[type, int]]:
+    codes, kinds = pd.factorize(types.to_numpy(dtype=object))
+    return [(kind, int(np.argmax(codes == i))) for i, kind in enumerate(kinds)]
+
+
+def _short(value: Hashable) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def plain_keys(
+    series: pd.Series, family: str, missing: np.ndarray | None = None, unit: str | None = None
+) -> np.ndarray:
+    """The keys of a column's cells ``[N]``; anything where missing."""
+    missing = series.isna().to_numpy(dtype=bool) if missing is None else missing
+    dtype: Dtype = series.dtype
+    target = key_dtype(dtype, family)
+    try:
+        if family in INSTANTS:
+            return _instants(series, family, missing, unit or unit_of(dtype, family))
+        if family == "string":
+            return series.to_numpy(dtype=object)
+        if dtype == np.dtype(object):
+            keys = np.zeros(len(series), dtype=target)
+            keys[~missing] = series.to_numpy()[~missing].astype(bool if family == "boolean" else target)
+            return keys
+    except (OverflowError, ValueError) as error:  # OutOfBoundsDatetime is a ValueError
+        raise RefusedError("unsupported", f"values that numpy can't hold: {error}") from error
+    if family == "boolean":
+        return series.to_numpy(dtype=bool, na_value=False).astype(target)
+    if isinstance(dtype, np.dtype):
+        return series.to_numpy().astype(target, copy=False)
+    return series.to_numpy(dtype=target, na_value=np.nan if family == "float" else 0)
+
+
+def _instants(series: pd.Series, family: str, missing: np.ndarray, unit: str) -> np.ndarray:
+    if series.dtype == np.dtype(object):
+        kind = "timedelta64" if family == "timedelta" else "datetime64"
+        series = series.where(~missing, None).astype(f"{kind}[{'s' if family == 'date' else 'us'}]")
+    elif isinstance(series.dtype, pd.ArrowDtype):
+        kind = "timedelta64" if family == "timedelta" else "datetime64"
+        if family == "date":
+            series = series.astype("timestamp[s][pyarrow]")
+        own = "s" if family == "date" else unit_of(series.dtype, family)
+        series = series.astype(f"{kind}[{own}, UTC]" if family == "zoned" else f"{kind}[{own}]")
+    times = pd.TimedeltaIndex(series) if family == "timedelta" else pd.DatetimeIndex(series)
+    return np.asarray(times.as_unit(unit).asi8)

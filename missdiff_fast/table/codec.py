@@ -1,0 +1,353 @@
+"""From a table to its encoded form and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
+from missdiff_fast.table.columns import Categorical, Constant, Continuous
+from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, dtype_to_json, unit_of
+from missdiff_fast.table.encoded import EncodedTable, Layout
+from missdiff_fast.table.filling import fill_column
+from missdiff_fast.table.schema import Column, Name, Refusals, Schema, check_frame
+from missdiff_fast.table.state import read_state, write_state
+
+MAX_CATEGORIES = 32_767  # codes are int16
+Coder = Constant | Categorical | Continuous
+
+
+class Codec:
+    """What was learnt of a table's columns: encodes the table for the model, and decodes what the model makes.
+
+    Made by `Codec.fit` or `Codec.from_state`.
+
+    Attributes
+    ----------
+    schema : Schema
+        The columns in their original order.
+    layout : Layout
+        The continuous columns first, then the categorical ones, each in original order; constant ones are in neither.
+    boundaries : Tensor
+        Ascending normal-score boundaries, all continuous columns one after another, float32 ``[M]``.
+    starts : Tensor
+        Where each column's boundaries begin, and M at the end, int64 ``[C + 1]``.
+
+    Examples
+    --------
+    >>> from missdiff_fast import reference
+    >>> frame = pd.DataFrame({"age": [31, 45, 27], "sex": ["f", None, "m"]})
+    >>> codec = Codec.fit(frame)
+    >>> table = codec.encode(frame, seed=0)
+    >>> table.codes.flatten().tolist()
+    [0, -1, 1]
+    >>> x = torch.cat([table.continuous, torch.eye(2)[table.codes[:, 0].long().clamp(min=0)]], 1)
+    >>> places, codes = reference.decode(x, codec.layout.offsets(), codec.boundaries, codec.starts)
+    >>> codec.fill(frame, codec.decode(places, codes))
+       age sex
+    0   31   f
+    1   45   f
+    2   27   m
+    """
+
+    def __init__(self, schema: Schema, coders: Sequence[Coder], markers: Markers) -> None:
+        self.schema = schema
+        self._coders = dict(zip(schema.names, coders, strict=True))
+        self._markers = markers
+        self._continuous = [cast(Continuous, self._coders[name]) for name in schema.continuous]
+        self._categorical = [cast(Categorical, self._coders[name]) for name in schema.categorical]
+        self.layout = Layout(len(self._continuous), tuple(len(coder.keys) for coder in self._categorical))
+        edges = [coder.boundaries for coder in self._continuous]
+        self.boundaries = torch.from_numpy(np.concatenate([np.empty(0, np.float32), *edges]))
+        self.starts = torch.tensor([0, *(len(edge) for edge in edges)], dtype=torch.int64).cumsum(0)
+
+    @classmethod
+    def fit(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        categorical_columns: Sequence[Name] | None = None,
+        missing_values: Sequence[object] = (),
+        max_categories: int = 100,
+    ) -> Codec:
+        """Learn a table's columns.
+
+        Columns of strings, booleans and categories are categorical, as are numeric columns of two distinct values and
+        those named; other numbers, dates and times are continuous; columns with one distinct value are constant.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The table, with missing cells as NaN, None, NaT or NA.
+        categorical_columns : sequence of str or int, optional
+            Further columns to take as categories.
+        missing_values : sequence of str or number
+            Further values that stand for a missing cell: strings among strings, numbers among numbers. Where strings
+            that are left without them are all numbers, the column is taken as numbers.
+        max_categories : int
+            The most categories that a column may have.
+
+        Raises
+        ------
+        TypeError
+            If ``frame`` is no DataFrame, or holds cells or names of a type that can't be taken.
+        ValueError
+            If the frame has no rows or columns, duplicate names, a column that is all missing, infinite, of mixed types
+            or of too many categories, or no column that varies.
+        """
+        names = check_frame(frame)
+        if not len(frame.columns) or not len(frame):
+            raise ValueError(f"the frame is empty ({len(frame)} rows, {len(names)} columns): give at least one of each")
+        if not 2 <= max_categories <= MAX_CATEGORIES:
+            raise ValueError(f"max_categories must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}")
+        chosen = _chosen(categorical_columns, names)
+        markers = Markers.of(missing_values)
+        refusals, columns, coders = Refusals(), [], []
+        for position, name in enumerate(names):
+            try:
+                column, coder = _learn(name, frame.iloc[:, position], markers, name in chosen, max_categories)
+                columns.append(column)
+                coders.append(coder)
+            except RefusedError as refused:
+                refusals.add(name, refused)
+        if not coders and refusals.only("empty"):
+            raise ValueError("no cell of the frame is observed: give a table with observed cells")
+        refusals.raise_first()
+        if all(column.kind == "constant" for column in columns):
+            raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
+        return cls(Schema(tuple(columns)), coders, markers)
+
+    def encode(self, frame: pd.DataFrame, *, seed: int | None = None, partial: bool = False) -> EncodedTable:
+        """Encode a table that has the learnt columns, in any order.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            The table.
+        seed : int, optional
+            Ties of continuous columns are spread at random over their interval of ranks; without a seed they are put in
+            its middle.
+        partial : bool
+            Whether columns may be absent; they count as missing.
+
+        Returns
+        -------
+        EncodedTable
+            Of the frame's rows in their order, float32, with ``values``.
+
+        Raises
+        ------
+        TypeError
+            If ``frame`` is no DataFrame or a column has cells of another family than the learnt ones.
+        ValueError
+            If a column is missing or not known, infinite or mixed, or holds a category that was not seen in `fit`.
+        """
+        cells = self._read(frame, partial=partial)
+        rows, layout = len(frame), self.layout
+        continuous = np.full((rows, layout.num_continuous), np.nan, dtype=np.float32)
+        values = continuous.copy()
+        codes = np.full((rows, layout.num_categorical), -1, dtype=np.int16)
+        for c, name in enumerate(self.schema.continuous):
+            if name in cells:
+                generator = None if seed is None else np.random.default_rng([seed & (1 << 64) - 1, c])
+                continuous[:, c], values[:, c] = self._continuous[c].encode(cells[name], generator)
+        unseen = []
+        for k, name in enumerate(self.schema.categorical):
+            if name in cells:
+                codes[:, k], strange = self._categorical[k].encode(cells[name])
+                if len(strange):
+                    known = self.category_values(name)
+                    shown = ", ".join(map(repr, known[:5])) + (f", ... ({len(known)} in all)" if len(known) > 5 else "")
+                    unseen.append(f"column {name!r} holds {strange.tolist()[0]!r}; known are {shown}")
+        if unseen:
+            raise ValueError(
+                f"categories that were not seen in fit: {'; '.join(unseen)}. Replace them by known ones or by a "
+                "missing value, or fit again with them"
+            )
+        return EncodedTable(torch.from_numpy(continuous), torch.from_numpy(codes), layout, torch.from_numpy(values))
+
+    def decode(self, places: Tensor, codes: Tensor) -> pd.DataFrame:
+        """The table that `missdiff_fast.ops.decode`'s result stands for.
+
+        Parameters
+        ----------
+        places : Tensor
+            int32 ``[B, C]``.
+        codes : Tensor
+            int16 ``[B, K]``.
+
+        Returns
+        -------
+        DataFrame
+            B rows with the original columns, order and dtypes; every value one that was observed.
+        """
+        self._check_shape(places, codes)
+        indices = places.cpu().numpy()
+        tables = {name: coder.table.take(indices[:, c]) for c, (name, coder) in enumerate(self._of("continuous"))}
+        return self._frame(tables, codes)
+
+    def decode_means(self, values: Tensor, codes: Tensor) -> pd.DataFrame:
+        """The table of conditional means and categories.
+
+        Parameters
+        ----------
+        values : Tensor
+            Standardised values of the continuous columns, floating ``[B, C]``.
+        codes : Tensor
+            int16 ``[B, K]``.
+
+        Returns
+        -------
+        DataFrame
+            As in `decode`; continuous cells are within the observed range and rounded as the observed ones are.
+        """
+        self._check_shape(values, codes)
+        raw = values.detach().cpu().to(torch.float64).numpy()
+        if np.isnan(raw).any():
+            raise ValueError("values hold NaN: no conditional mean can be told from them")
+        tables = {name: coder.decode_means(raw[:, c]) for c, (name, coder) in enumerate(self._of("continuous"))}
+        return self._frame(tables, codes)
+
+    def fill(self, frame: pd.DataFrame, filled: pd.DataFrame) -> pd.DataFrame:
+        """The frame with its missing cells taken from another of as many rows.
+
+        Observed cells are kept bit for bit, and so are index, order and dtypes; a column whose dtype can't hold what it
+        is filled with, or that marks missing cells by strings among numbers, comes back in the learnt dtype.
+        """
+        cells = self._read(frame)
+        if len(filled) != len(frame):
+            raise ValueError(f"filled has {len(filled):,} rows, the frame {len(frame):,}: give as many")
+        columns = {}
+        for name in check_frame(frame):
+            columns[name] = fill_column(frame[name], filled[name], cells[name], self.schema[name])
+        result = pd.DataFrame(columns, index=frame.index)
+        result.columns = frame.columns
+        return result
+
+    def missing(self, frame: pd.DataFrame) -> np.ndarray:
+        """Where a frame's cells are missing: bool ``[N, columns in original order]``."""
+        cells = self._read(frame)
+        return np.stack([cells[name].missing for name in self.schema.names], 1)
+
+    def category_values(self, column: Name) -> list[Any]:
+        """A categorical column's categories in the order of their codes."""
+        coder = self._coders.get(column)
+        if not isinstance(coder, Categorical):
+            kind = f"is {self.schema[column].kind}" if column in self.schema else "is not known"
+            raise ValueError(f"column {column!r} {kind}: the categorical ones are {list(self.schema.categorical)}")
+        return list(coder.table.tolist())
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What was learnt, as JSON and tensors; `from_state` reads it back."""
+        return write_state(self.schema, self._coders, self._markers)
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], tensors: dict[str, Tensor]) -> Codec:
+        """A codec from its `state`; ValueError if that is none."""
+        return cls(*read_state(meta, tensors))
+
+    def _of(self, kind: str) -> list[tuple[Name, Any]]:
+        return [(column.name, self._coders[column.name]) for column in self.schema if column.kind == kind]
+
+    def _frame(self, tables: dict[Name, Any], codes: Tensor) -> pd.DataFrame:
+        indices = codes.cpu().numpy()
+        for k, (name, coder) in enumerate(self._of("categorical")):
+            tables[name] = coder.table.take(indices[:, k])
+        for name, coder in self._of("constant"):
+            tables[name] = coder.table.take(np.zeros(len(indices), dtype=np.int64))
+        return pd.DataFrame({name: pd.Series(tables[name]) for name in self.schema.names})
+
+    def _check_shape(self, continuous: Tensor, codes: Tensor) -> None:
+        expected = (len(codes), self.layout.num_continuous), (len(codes), self.layout.num_categorical)
+        if (tuple(continuous.shape), tuple(codes.shape)) != expected:
+            raise ValueError(
+                f"shapes {tuple(continuous.shape)} and {tuple(codes.shape)}: expected "
+                f"[B, {self.layout.num_continuous}] and [B, {self.layout.num_categorical}]"
+            )
+
+    def _read(self, frame: pd.DataFrame, *, partial: bool = False) -> dict[Name, Cells]:
+        """The cells of a frame that is to be encoded, after checks of its columns."""
+        names = check_frame(frame)
+        extra = [name for name in names if name not in self.schema]
+        if extra:
+            raise ValueError(f"columns {extra} were not there in fit: drop them, frame.drop(columns={extra})")
+        absent = [name for name in self.schema.names if name not in set(names)]
+        if absent and not partial:
+            raise ValueError(
+                f"columns {absent} are not in the frame: add them, with missing cells if they are not known"
+            )
+        refusals, wrong, cells = Refusals(), [], {}
+        for position, name in enumerate(names):
+            column, series = self.schema[name], frame.iloc[:, position]
+            parse = "never" if column.family == "string" else "always" if column.parsed else "auto"
+            unit = unit_of(column.dtype, column.family) if column.family in INSTANTS else None
+            try:
+                cells[name] = read_cells(series, self._markers, parse=parse, unit=unit)
+            except RefusedError as refused:
+                refusals.add(name, refused)
+                continue
+            if not _agree(cells[name], column.family):
+                wrong.append(
+                    f"column {name!r} has {cells[name].family} cells (dtype {series.dtype}), but {column.family} "
+                    f"ones (dtype {column.dtype}) in fit"
+                )
+        refusals.raise_first()
+        if wrong:
+            raise TypeError(f"{'; '.join(wrong)}: convert, e.g. frame[column].astype(...)")
+        return cells
+
+
+def _agree(cells: Cells, family: str) -> bool:
+    """Whether cells can be encoded by a column of a family."""
+    pair = {cells.family, family}
+    return len(pair) == 1 or pair <= NUMBERS or pair <= {"date", "datetime"} or bool(cells.missing.all())
+
+
+def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
+    if isinstance(columns, str):
+        raise TypeError(f"categorical_columns must be a list such as [{columns!r}], not the string {columns!r}")
+    unknown = [name for name in columns or () if name not in names]
+    if unknown:
+        raise ValueError(f"categorical_columns names {unknown}, which the frame has not; it has {names}")
+    return set(columns or ())
+
+
+def _learn(name: Name, series: pd.Series, markers: Markers, chosen: bool, max_categories: int) -> tuple[Column, Coder]:
+    """The schema's entry and the coder of one column; RefusedError if it can't be taken."""
+    cells = read_cells(series, markers, parse="never" if chosen else "auto")
+    if cells.missing.all():
+        raise RefusedError("empty", "")
+    family, dtype = cells.family, series.dtype
+    if cells.parsed:
+        dtype = np.dtype(np.float64) if family == "float" else pd.Int64Dtype()
+    try:
+        dtype_to_json(dtype)
+    except TypeError as error:
+        raise RefusedError("unsupported", str(error)) from error
+    distinct = pd.unique(cells.observed())
+    coder: Coder
+    if len(distinct) == 1:
+        kind = "constant"
+        coder = Constant(dtype, family, Categorical.fit(dtype, cells).keys)
+    elif (
+        chosen
+        or family in ("string", "boolean")
+        or isinstance(dtype, pd.CategoricalDtype)
+        or (family in NUMBERS and len(distinct) == 2)
+    ):
+        kind = "categorical"
+        observed = int((~cells.missing).sum())
+        if family == "string" and not chosen and len(distinct) >= 30 and len(distinct) > 0.9 * observed:
+            raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
+        if len(distinct) > max_categories:
+            raise RefusedError("cardinality", f"{len(distinct):,} > {max_categories:,}")
+        coder = Categorical.fit(dtype, cells)
+    else:
+        kind = "continuous"
+        coder = Continuous.fit(dtype, cells)
+    return Column(name, kind, dtype, family, cells.parsed), coder

@@ -1,0 +1,178 @@
+"""pandas dtypes: what their cells are, how they are written as JSON, and columns of them made from plain arrays.
+
+The cells of a column have a *family*: ``integer``, ``float``, ``boolean``, ``string``, ``datetime`` (no zone),
+``zoned`` (datetime with a zone), ``date`` or ``timedelta``. Cells of one family are held as plain arrays, called keys:
+int64 (uint64 for unsigned integers of 64 bits), float64 or float32, and objects for strings. Dates and times are counts
+of their unit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.api.extensions import ExtensionArray
+from pandas.api.types import pandas_dtype
+
+Dtype = Any  # numpy.dtype or pandas ExtensionDtype: pandas has no common class for them
+
+NUMBERS = frozenset({"integer", "float"})
+INSTANTS = frozenset({"datetime", "zoned", "date", "timedelta"})
+_KINDS = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "M": "datetime", "m": "timedelta"}
+
+
+def family_of(dtype: Dtype) -> str:
+    """The family of a dtype's cells; ``object`` or ``category`` where the dtype alone does not tell; else ``""``.
+
+    >>> family_of(pd.Int64Dtype()), family_of(np.dtype("float32")), family_of(np.dtype("complex64"))
+    ('integer', 'float', '')
+    """
+    if isinstance(dtype, pd.ArrowDtype):
+        return _arrow_family(dtype.pyarrow_dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if isinstance(dtype, pd.StringDtype):
+        return "string"
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return "zoned"
+    if isinstance(dtype, (pd.SparseDtype, pd.PeriodDtype, pd.IntervalDtype)):
+        return ""
+    if dtype == np.dtype(object):
+        return "object"
+    if not isinstance(dtype, np.dtype) and type(dtype).__module__ != type(pd.Int64Dtype()).__module__:
+        known = (pd.BooleanDtype, pd.Float32Dtype, pd.Float64Dtype)
+        if not isinstance(dtype, known):
+            return ""
+    return _KINDS.get(dtype.kind, "") if dtype.itemsize <= 8 else ""
+
+
+def _arrow_family(kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "zoned" if kind.tz else "datetime"
+    tests = {
+        "integer": types.is_integer,
+        "float": types.is_floating,
+        "boolean": types.is_boolean,
+        "date": types.is_date32,
+        "timedelta": types.is_duration,
+    }
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "string"
+    return next((name for name, test in tests.items() if test(kind)), "")
+
+
+def unit_of(dtype: Dtype, family: str) -> str:
+    """The unit of dates and times: of the dtype, else days for dates and microseconds for Python's datetimes."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return unit_of(dtype.categories.dtype, family)
+    if family == "date":
+        return "s"
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return dtype.unit
+    if isinstance(dtype, pd.ArrowDtype):
+        return str(dtype.pyarrow_dtype.unit)
+    return str(np.datetime_data(dtype)[0]) if isinstance(dtype, np.dtype) and dtype.kind in "mM" else "us"
+
+
+def key_dtype(dtype: Dtype, family: str) -> np.dtype:
+    """The numpy dtype of a column's keys."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return key_dtype(dtype.categories.dtype, family)
+    if family == "string":
+        return np.dtype(object)
+    if isinstance(dtype, pd.ArrowDtype):
+        dtype = np.dtype(dtype.numpy_dtype)
+    plain = dtype == np.dtype(object)
+    if family == "float":
+        return np.dtype(np.float64 if plain or dtype.itemsize > 4 else np.float32)
+    unsigned = family == "integer" and not plain and dtype.kind == "u" and dtype.itemsize == 8
+    return np.dtype(np.uint64 if unsigned else np.int64)
+
+
+def restore(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionArray:
+    """The pandas array of a dtype whose cells are these keys, none of them missing.
+
+    >>> restore(np.array([1, 0]), pd.BooleanDtype(), "boolean")
+    <BooleanArray>
+    [True, False]
+    Length: 2, dtype: boolean
+    """
+    if isinstance(dtype, pd.CategoricalDtype):
+        values = restore(keys, dtype.categories.dtype, family)
+        return pd.Categorical(values, dtype=dtype)
+    if family in INSTANTS:
+        return _restore_instants(keys, dtype, family)
+    if family == "boolean":
+        keys = keys.astype(bool)
+    if isinstance(dtype, pd.ArrowDtype):
+        return pd.arrays.ArrowExtensionArray(pa.array(keys).cast(dtype.pyarrow_dtype))
+    return pd.Series(keys.astype(object) if dtype == np.dtype(object) else keys, dtype=dtype).array
+
+
+def _restore_instants(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionArray:
+    unit = unit_of(dtype, family)
+    times = pd.Series(keys.view(f"{'m' if family == 'timedelta' else 'M'}8[{unit}]"))
+    if isinstance(dtype, pd.ArrowDtype):
+        return pd.arrays.ArrowExtensionArray(pa.array(times.to_numpy()).cast(dtype.pyarrow_dtype))
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return times.dt.tz_localize("UTC").dt.tz_convert(dtype.tz).array
+    if dtype != np.dtype(object):
+        return times.astype(dtype).array
+    if family == "date":
+        return pd.Series(times.dt.date, dtype=object).array
+    return pd.Series(list(times), dtype=object).array
+
+
+def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
+    """A dtype as JSON, read back by `dtype_from_json`; TypeError if it can't be told so.
+
+    >>> dtype_to_json(pd.CategoricalDtype(["a", "b"], ordered=True))["ordered"]
+    True
+    """
+    meta: dict[str, Any]
+    if isinstance(dtype, pd.ArrowDtype):
+        meta = {"arrow": str(dtype.pyarrow_dtype)}
+    elif isinstance(dtype, pd.StringDtype):
+        meta = {"string": dtype.storage, "na": "NA" if dtype.na_value is pd.NA else "NaN"}
+    elif isinstance(dtype, pd.CategoricalDtype):
+        family = family_of(dtype.categories.dtype)
+        family = "string" if family == "object" else family
+        from missdiff_fast.table.cells import plain_keys
+
+        values = plain_keys(pd.Series(dtype.categories), family)
+        meta = {
+            "category": dtype_to_json(dtype.categories.dtype),
+            "ordered": bool(dtype.ordered),
+            "family": family,
+            "values": values.tolist(),
+        }
+    else:
+        meta = {"dtype": str(dtype)}
+    try:
+        same = dtype_from_json(meta) == dtype
+    except (TypeError, ValueError, NotImplementedError):
+        same = False
+    if not same:
+        raise TypeError(f"dtype {dtype} can't be stored by name")
+    return meta
+
+
+def dtype_from_json(meta: dict[str, Any]) -> Dtype:
+    """The dtype that `dtype_to_json` wrote; ValueError, TypeError or KeyError if it is none."""
+    if "arrow" in meta:
+        name = meta["arrow"]
+        return (
+            pd.ArrowDtype(pa.string()) if name == "string" else pd.ArrowDtype.construct_from_string(f"{name}[pyarrow]")
+        )
+    if "string" in meta:
+        # pandas-stubs knows no na_value, which pandas has had since 2.3.
+        kwargs: dict[str, Any] = {} if meta["na"] == "NA" else {"na_value": np.nan}
+        return pd.StringDtype(meta["string"], **kwargs)
+    if "category" in meta:
+        inner, family = dtype_from_json(meta["category"]), meta["family"]
+        keys = np.array(meta["values"], dtype=key_dtype(inner, family))
+        return pd.CategoricalDtype(pd.Index(restore(keys, inner, family), dtype=inner), ordered=meta["ordered"])
+    return pandas_dtype(meta["dtype"])

@@ -1,0 +1,157 @@
+"""Standardising a column's values and turning conditional means back into values like the observed ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.table.cells import RefusedError
+from missdiff_fast.table.dtypes import Dtype, unit_of
+
+_UNITS = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}  # in a second
+_STEPS = (86_400, 3_600, 60)  # seconds in a day, an hour, a minute
+MAX_DECIMALS = 6
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The location, scale, range and fineness of a continuous column.
+
+    Parameters
+    ----------
+    least, greatest : int or float
+        The observed range, in keys.
+    centre : int or float
+        A key near the mean. Integers (dates too) are exact relative to it where float64 would not hold them.
+    mean, sd : float
+        Mean and standard deviation of (key - centre) over the observed cells.
+    step : int
+        Of integers, dates and times: every observed key is a multiple of it.
+    decimals : int
+        Of floats: how many decimals explain every observed value; -1 if more than `MAX_DECIMALS`.
+    zone : str
+        The time zone in whose local time the step counts; "" if none.
+    unit : str
+        Of dates and times; else "".
+    """
+
+    least: int | float
+    greatest: int | float
+    centre: int | float
+    mean: float
+    sd: float
+    step: int = 1
+    decimals: int = -1
+    zone: str = ""
+    unit: str = ""
+    key_dtype: str = "float64"
+
+    @classmethod
+    def fit(cls, observed: np.ndarray, distinct: np.ndarray, dtype: Dtype, family: str) -> Resolution:
+        """Learn from the observed keys ``[n]`` and the distinct ones among them, ascending.
+
+        Raises
+        ------
+        RefusedError
+            If the range of the column exceeds that of float64.
+        """
+        least, greatest = distinct[0].item(), distinct[-1].item()
+        if not np.isfinite(float(greatest) - float(least)):
+            raise RefusedError("wide", f"from {least:.3g} to {greatest:.3g}")
+        zone = str(_zone(dtype)) if family == "zoned" else ""
+        unit = unit_of(dtype, family) if family in ("datetime", "zoned", "date", "timedelta") else ""
+        step, decimals = 1, -1
+        if family == "float":
+            decimals = _decimals(distinct)
+        elif unit:
+            local = _to_local(distinct, zone, unit)
+            sizes = [seconds * _UNITS[unit] for seconds in _STEPS]
+            sizes += [_UNITS[unit] // parts for parts in (1, 10**3, 10**6) if _UNITS[unit] >= parts]
+            step = next((size for size in sizes if not (local % size).any()), 1)
+        name = str(distinct.dtype)
+        centre = distinct[len(distinct) // 2].item()
+        rough = cls(least, greatest, centre, 0.0, 1.0, step, decimals, zone, unit, name)
+        apart = rough._from_centre(observed)
+        scale = float(np.abs(apart).max())
+        mean = float((apart / scale).mean()) * scale
+        sd = float((apart / scale).std()) * scale
+        return cls(least, greatest, centre, mean, sd, step, decimals, zone, unit, name)
+
+    @property
+    def _wide(self) -> bool:
+        """Whether differences of integer keys may exceed int64."""
+        return int(self.greatest) - int(self.least) >= 1 << 62
+
+    def _from_centre(self, keys: np.ndarray) -> np.ndarray:
+        """(key - centre) in float64."""
+        if self.key_dtype == "float64" or self.key_dtype == "float32" or keys.dtype.kind == "f" or self._wide:
+            return keys.astype(np.float64) - float(self.centre)
+        inside = np.clip(keys, self.least, self.greatest) if keys.dtype == self.key_dtype else None
+        if inside is not None and (inside == keys).all():
+            # Wraps and unwraps: the difference fits int64 although an unsigned key may not.
+            return (keys - np.array(self.centre, dtype=keys.dtype)).view(np.int64).astype(np.float64)
+        return keys.astype(np.float64) - float(self.centre)
+
+    def standardise(self, keys: np.ndarray) -> np.ndarray:
+        """(key - mean) / sd, float64."""
+        return (self._from_centre(keys) - self.mean) / self.sd
+
+    def raw(self, values: np.ndarray) -> np.ndarray:
+        """The keys that standardised values stand for, clipped to the observed range and rounded to the resolution."""
+        apart = values.astype(np.float64) * self.sd + self.mean
+        dtype = np.dtype(self.key_dtype)
+        if dtype.kind == "f":
+            keys = np.clip(apart + self.centre, self.least, self.greatest)
+            keys = keys if self.decimals < 0 else np.round(keys, self.decimals)
+            return np.clip(keys.astype(dtype), dtype.type(self.least), dtype.type(self.greatest))
+        keys = self._wide_raw(apart, dtype) if self._wide else self._exact_raw(apart, dtype)
+        if self.step > 1:
+            local = _to_local(keys, self.zone, self.unit)
+            keys = _from_local((local + self.step // 2) // self.step * self.step, self.zone, self.unit)
+        return np.clip(keys, dtype.type(self.least), dtype.type(self.greatest))
+
+    def _exact_raw(self, apart: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        low, high = int(self.least) - int(self.centre), int(self.greatest) - int(self.centre)
+        whole = np.rint(np.clip(apart, low, high)).astype(np.int64)
+        whole = np.clip(whole, low, high)  # float64 may have rounded an end outwards
+        return (whole.view(dtype) + np.array(self.centre, dtype=dtype)).astype(dtype, copy=False)
+
+    def _wide_raw(self, apart: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        keys = np.rint(apart + float(self.centre))
+        inner = (keys > float(self.least)) & (keys < float(self.greatest))
+        result = np.where(keys > 0, dtype.type(self.greatest), dtype.type(self.least))
+        result[keys >= float(self.greatest)] = self.greatest
+        result[keys <= float(self.least)] = self.least
+        result[inner] = keys[inner].astype(dtype)
+        return result
+
+
+def _decimals(values: np.ndarray) -> int:
+    wide = values.astype(np.float64)
+    for decimals in range(MAX_DECIMALS + 1):
+        if (np.round(wide, decimals).astype(values.dtype) == values).all():
+            return decimals
+    return -1
+
+
+def _zone(dtype: Dtype) -> object:
+    return dtype.pyarrow_dtype.tz if isinstance(dtype, pd.ArrowDtype) else dtype.tz
+
+
+def _to_local(keys: np.ndarray, zone: str, unit: str) -> np.ndarray:
+    """Counts since the epoch in local time."""
+    if not zone:
+        return keys
+    times = pd.DatetimeIndex(keys.view(f"M8[{unit}]")).tz_localize("UTC").tz_convert(zone)
+    return np.asarray(times.tz_localize(None).asi8)
+
+
+def _from_local(local: np.ndarray, zone: str, unit: str) -> np.ndarray:
+    if not zone:
+        return local
+    times = pd.DatetimeIndex(local.view(f"M8[{unit}]"))
+    # An hour that comes twice is read as the first, one that is skipped as the moment after the gap.
+    times = times.tz_localize(zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
+    return np.asarray(times.asi8)

@@ -1,0 +1,181 @@
+"""The columns of a table: their names, kinds and dtypes, and the checks of a frame that is to be learnt."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.table.cells import RefusedError
+from missdiff_fast.table.dtypes import Dtype
+
+Name = str | int
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a schema.
+
+    Parameters
+    ----------
+    name : str or int
+        As in the frame.
+    kind : {"continuous", "categorical", "constant"}
+        How it is modelled; a constant column is not.
+    dtype : dtype
+        With which it comes back.
+    family : str
+        What its cells are; see `missdiff_fast.table.dtypes`.
+    parsed : bool
+        Whether the frame held its numbers as strings among which missing values were marked.
+    """
+
+    name: Name
+    kind: str
+    dtype: Dtype
+    family: str
+    parsed: bool = False
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns in their original order.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table import Codec
+    >>> frame = pd.DataFrame({"age": [31, 45, 27], "sex": ["f", "m", "f"], "year": [2024, 2024, 2024]})
+    >>> schema = Codec.fit(frame).schema
+    >>> schema.continuous, schema.categorical, schema.constant
+    (('age',), ('sex',), ('year',))
+    >>> schema["sex"].kind
+    'categorical'
+    """
+
+    columns: tuple[Column, ...]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __getitem__(self, name: Name) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(column.name == name for column in self.columns)
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """All columns' names."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def continuous(self) -> tuple[Name, ...]:
+        """The names of the continuous columns, in the order of the layout."""
+        return self._named("continuous")
+
+    @property
+    def categorical(self) -> tuple[Name, ...]:
+        """The names of the categorical columns, in the order of the layout."""
+        return self._named("categorical")
+
+    @property
+    def constant(self) -> tuple[Name, ...]:
+        """The names of the constant columns, which are not in the layout."""
+        return self._named("constant")
+
+    def _named(self, kind: str) -> tuple[Name, ...]:
+        return tuple(column.name for column in self.columns if column.kind == kind)
+
+
+def check_frame(frame: object) -> list[Name]:
+    """The column names of a frame, made plain; TypeError or ValueError if it is no frame with distinct names."""
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"expected a pandas DataFrame, got {type(frame).__name__}: wrap it in pandas.DataFrame(...)")
+    names: list[Name] = []
+    for name in frame.columns:
+        if isinstance(name, str):
+            names.append(name)
+        elif isinstance(name, numbers.Integral) and not isinstance(name, (bool, np.bool_)):
+            names.append(int(name))
+        else:
+            raise TypeError(
+                f"column name {name!r} is a {type(name).__name__}: names must be strings or integers; "
+                "rename the columns, frame.columns = [str(name) for name in frame.columns]"
+            )
+    twice = list(frame.columns[frame.columns.duplicated()].unique())
+    if twice:
+        raise ValueError(f"duplicate column names {_list(twice)}: give each column a name of its own")
+    return names
+
+
+# What is said of the columns refused for one kind of fault: error type, what is wrong, remedy.
+_FAULTS: dict[str, tuple[type[Exception], str, str]] = {
+    "unsupported": (
+        TypeError,
+        "can't be taken",
+        "convert to numbers, strings, booleans, categories, datetimes or timedeltas (lists and dicts: to columns of "
+        "their own; periods: .dt.to_timestamp(); intervals: .astype(str); sparse: .sparse.to_dense()), or drop the column",
+    ),
+    "mixed": (ValueError, "mixes types", "make the cells one type, e.g. frame[column].astype(str)"),
+    "infinite": (ValueError, "has infinite values", "replace them, e.g. by NaN to count them as missing"),
+    "wide": (ValueError, "has a range beyond float64", "rescale the column, or drop it"),
+    "empty": (
+        ValueError,
+        "has no observed cell",
+        "each column must be seen at least once: drop the column, frame.drop(columns=...)",
+    ),
+    "cardinality": (
+        ValueError,
+        "has too many categories",
+        "drop the column; raise max_categories; or keep the most frequent and call the rest other, "
+        "frame[column] = missdiff_fast.table.cap_categories(frame[column], keep=50)",
+    ),
+    "identifier": (
+        ValueError,
+        "holds a different string in nearly every row (free text or an identifier)",
+        "drop the column; or keep the most frequent and call the rest other, "
+        "frame[column] = missdiff_fast.table.cap_categories(frame[column], keep=50)",
+    ),
+}
+
+
+class Refusals:
+    """Collects the columns that are refused, so that one error names all of a kind."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[tuple[Name, str]]] = {}
+
+    def add(self, name: Name, refused: RefusedError) -> None:
+        """Note a column and its fault."""
+        self._found.setdefault(refused.kind, []).append((name, refused.detail))
+
+    def only(self, kind: str) -> bool:
+        """Whether all faults are of one kind."""
+        return set(self._found) == {kind}
+
+    def raise_first(self) -> None:
+        """Raise the error of the first kind of fault that was found; nothing if none was."""
+        for kind, (error, wrong, remedy) in _FAULTS.items():
+            columns = self._found.get(kind)
+            if columns:
+                each = "; ".join(f"{name!r}{f' ({detail})' if detail else ''}" for name, detail in columns)
+                wrong = wrong if len(columns) == 1 else _plural(wrong)
+                raise error(f"column{'s' if len(columns) > 1 else ''} {each} {wrong}: {remedy}")
+
+
+def _plural(wrong: str) -> str:
+    first, _, rest = wrong.partition(" ")
+    return f"{ {'has': 'have', 'mixes': 'mix', 'holds': 'hold'}.get(first, first) } {rest}"
+
+
+def _list(names: list[Name]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,122 @@
+"""What a codec learnt, as JSON and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from missdiff_fast.table.cells import Markers
+from missdiff_fast.table.columns import MAX_VALUES, Categorical, Constant, Continuous
+from missdiff_fast.table.dtypes import INSTANTS, dtype_from_json, dtype_to_json, key_dtype
+from missdiff_fast.table.resolution import Resolution
+from missdiff_fast.table.schema import Column, Name, Schema
+
+FORMAT = "missdiff_fast table codec"
+VERSION = 1
+Coder = Constant | Categorical | Continuous
+_KINDS: dict[str, type[Coder]] = {"constant": Constant, "categorical": Categorical, "continuous": Continuous}
+_FAMILIES = INSTANTS | {"integer", "float", "boolean", "string"}
+
+
+def write_state(
+    schema: Schema, coders: Mapping[Name, Coder], markers: Markers
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """JSON for everything but the value tables of continuous columns, which are tensors."""
+    tensors: dict[str, Tensor] = {}
+    columns = []
+    for position, column in enumerate(schema):
+        coder = coders[column.name]
+        entry: dict[str, Any] = {
+            "name": column.name,
+            "kind": column.kind,
+            "dtype": dtype_to_json(column.dtype),
+            "family": column.family,
+            "parsed": column.parsed,
+        }
+        if isinstance(coder, Continuous):
+            entry |= {"count": coder.count, "resolution": asdict(coder.resolution)}
+            tensors[f"columns.{position}.keys"] = torch.from_numpy(_signed(coder.keys).copy())
+            tensors[f"columns.{position}.cumulative"] = torch.from_numpy(coder.cumulative.copy())
+            tensors[f"columns.{position}.boundaries"] = torch.from_numpy(coder.boundaries.copy())
+        else:
+            entry["keys"] = coder.keys.tolist()
+        columns.append(entry)
+    numbers = [number if np.isfinite(number) else str(number) for number in markers.numbers]
+    meta = {
+        "format": FORMAT,
+        "version": VERSION,
+        "missing_values": {"strings": list(markers.strings), "numbers": numbers},
+        "columns": columns,
+    }
+    return meta, tensors
+
+
+def read_state(meta: Any, tensors: Mapping[str, Tensor]) -> tuple[Schema, list[Coder], Markers]:
+    """What `write_state` wrote; ValueError if the state is not one of this format and version, or is damaged."""
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        raise ValueError("not the state of a table codec")
+    if meta.get("version") != VERSION:
+        raise ValueError(
+            f"codec state has version {meta.get('version')!r}, this release reads {VERSION}: fit again, or "
+            "use the release that wrote it"
+        )
+    try:
+        markers = Markers(
+            tuple(str(text) for text in meta["missing_values"]["strings"]),
+            tuple(float(n) if isinstance(n, str) else n for n in meta["missing_values"]["numbers"]),
+        )
+        read = [_read_column(position, entry, tensors) for position, entry in enumerate(meta["columns"])]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ValueError(f"codec state is damaged: {type(error).__name__}: {error}") from error
+    schema = Schema(tuple(column for column, _ in read))
+    if not read or len(set(schema.names)) < len(read):
+        raise ValueError("codec state is damaged: no columns, or names that come twice")
+    return schema, [coder for _, coder in read], markers
+
+
+def _read_column(position: int, entry: dict[str, Any], tensors: Mapping[str, Tensor]) -> tuple[Column, Coder]:
+    name, kind, family = entry["name"], entry["kind"], entry["family"]
+    _require(isinstance(name, (str, int)) and not isinstance(name, bool), f"a column is named {name!r}")
+    _require(kind in _KINDS, f"column {name!r} is of kind {kind!r}")
+    _require(family in _FAMILIES, f"column {name!r} is of family {family!r}")
+    dtype = dtype_from_json(entry["dtype"])
+    column = Column(name, kind, dtype, family, bool(entry["parsed"]))
+    if kind != "continuous":
+        keys = np.array(entry["keys"], dtype=key_dtype(dtype, family))
+        _require(
+            keys.ndim == 1 and (len(keys) == 1) == (kind == "constant"), f"column {name!r} has {keys.shape} values"
+        )
+        return column, Constant(dtype, family, keys) if kind == "constant" else Categorical(dtype, family, keys)
+    keys, cumulative, boundaries = (
+        tensors[f"columns.{position}.{part}"].cpu().numpy() for part in ("keys", "cumulative", "boundaries")
+    )
+    keys = keys.view(key_dtype(dtype, family))
+    resolution = Resolution(**entry["resolution"])
+    _require(
+        2 <= len(keys) <= MAX_VALUES
+        and cumulative.shape == keys.shape
+        and boundaries.shape == (len(keys) - 1,)
+        and cumulative.dtype == np.float64
+        and boundaries.dtype == np.float32
+        and bool((keys[1:] > keys[:-1]).all() and (boundaries[1:] > boundaries[:-1]).all())
+        and bool((cumulative[1:] > cumulative[:-1]).all() and cumulative[0] > 0 and cumulative[-1] == 1)
+        and isinstance(entry["count"], int)
+        and resolution.sd > 0,
+        f"the value table of column {name!r} does not hold together",
+    )
+    return column, Continuous(dtype, family, keys, cumulative, boundaries, entry["count"], resolution)
+
+
+def _signed(keys: np.ndarray) -> np.ndarray:
+    """uint64 as int64 of the same bits: not every reader of tensors knows the former."""
+    return keys.view(np.int64) if keys.dtype == np.uint64 else keys
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
