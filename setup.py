@@ -8,6 +8,7 @@ MISSDIFF_NATIVE : auto (default), on, off
 MISSDIFF_CUDA : auto (default), on, off
     on is an error, as there are no CUDA kernels yet.
 CXX : the C++ compiler.
+CMAKE_ARGS : further arguments for CMake, for instance -DCMAKE_BUILD_TYPE=Debug.
 """
 
 from __future__ import annotations
@@ -133,6 +134,7 @@ class CMakeBuild(build_ext):
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-DMISSDIFF_VERSION={self.distribution.get_version()}",
         ]
+        configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
         if len(cxx) == 1:
             configure.append(f"-DCMAKE_CXX_COMPILER={shutil.which(cxx[0])}")
         for command in (

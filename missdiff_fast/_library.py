@@ -42,7 +42,7 @@ def load() -> bool:
     if _release(torch.__version__) < _release(target):
         raise ImportError(_broken(facts, extensions, f"it needs torch {target} or newer"))
     try:
-        importlib.import_module("missdiff_fast._C")
+        importlib.import_module("._C", __package__)
     except ImportError as error:
         raise ImportError(_broken(facts, extensions, str(error))) from error
     return True
@@ -82,7 +82,7 @@ def build_info() -> dict[str, str]:
         "python": platform.python_version(),
     }
     if native:
-        built = importlib.import_module("missdiff_fast._C").build_info()
+        built = importlib.import_module("._C", __package__).build_info()
         info |= {key: built[key] for key in ("version", "simd", "compiler", "cxx_standard", "cuda")}
         info["built_for_torch"] = built["torch"]
     return info

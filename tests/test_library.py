@@ -1,0 +1,113 @@
+import importlib
+import json
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from missdiff_fast import _library
+
+SUFFIX = ".cpython-311-x86_64-linux-gnu.so"
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch, request):
+    """Make a package of its own that holds a copy of the module alone, with the files given."""
+
+    def make(files: dict[str, str]):
+        name = f"package_{abs(hash(request.node.name))}"
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+        shutil.copy(Path(_library.__file__), folder)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        return importlib.import_module(f"{name}._library")
+
+    return make
+
+
+BUILT = json.dumps({"native": "yes", "torch": "2.12.9", "torch_target": "2.10", "python": "3.99.4", "version": "0.1.0"})
+
+
+def test_load_registers_the_ops():
+    if not _library.load():
+        pytest.skip("installed without native ops")
+    assert _library.load()
+    assert torch.ops.missdiff_fast.perturb.default._schema.name == "missdiff_fast::perturb"
+
+
+def test_build_info_tells_what_was_built_and_what_runs():
+    info = _library.build_info()
+    assert all(isinstance(value, str) and value for value in info.values())
+    assert info["torch"] == torch.__version__
+    assert info["python"] == platform.python_version()
+    assert info["cuda"] == "none"
+    if _library.load():
+        assert info["native"] == "yes"
+        assert info["simd"] in ("baseline", "avx2", "avx512")
+        assert info["cxx_standard"] == "C++17"
+        assert info["built_for_python"] == info["python"]
+        assert info["built_for_torch"][0].isdigit()
+        assert info["compiler"] != "none"
+    else:
+        assert info["native"].startswith("no: ")
+
+
+def test_without_extension_is_plain_pytorch_and_says_why(copy):
+    reason = "a C++ compiler was not found; install one"
+    library = copy({"_build.json": json.dumps({"native": "no", "reason": reason, "version": "0.1.0"})})
+    assert library.load() is False
+    info = library.build_info()
+    assert info["native"].startswith("no: ")
+    assert reason in info["native"]
+    assert info["simd"] == "none"
+    assert info["version"] == "0.1.0"
+
+
+def test_never_installed_says_how_to_install(copy):
+    library = copy({})
+    assert library.load() is False
+    assert "pip install ." in library.build_info()["native"]
+
+
+def test_extension_that_does_not_load_is_an_error_with_both_versions(copy):
+    library = copy({f"_C{SUFFIX}": "not a library", "_build.json": BUILT})
+    with pytest.raises(ImportError, match="does not load") as caught:
+        library.load()
+    message = str(caught.value)
+    for part in ("torch 2.12.9", "Python 3.99.4", f"torch {torch.__version__}", f"Python {platform.python_version()}"):
+        assert part in message
+    assert "pip install" in message
+    with pytest.raises(ImportError):
+        library.load()
+    assert library.build_info()["native"].startswith("broken: ")
+
+
+def test_extension_for_another_python_is_an_error(copy):
+    library = copy({"_C.cpython-399-x86_64-linux-gnu.so": "", "_build.json": BUILT})
+    with pytest.raises(ImportError, match=r"cpython-399.*Python 3\.99\.4"):
+        library.load()
+
+
+def test_extension_without_facts_is_still_an_error(copy):
+    library = copy({f"_C{SUFFIX}": ""})
+    with pytest.raises(ImportError, match="Built for torch unknown"):
+        library.load()
+
+
+def test_torch_older_than_the_target_is_an_error(copy, monkeypatch):
+    library = copy({f"_C{SUFFIX}": "", "_build.json": BUILT})
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with pytest.raises(ImportError, match=r"needs torch 2\.10 or newer.*found torch 2\.9\.1\+cpu"):
+        library.load()
+
+
+@pytest.mark.parametrize(
+    ("version", "release"), [("2.13.0+cpu", (2, 13)), ("2.10.0a0+git1234", (2, 10)), ("2.14", (2, 14))]
+)
+def test_release_of_a_version(version, release):
+    assert _library._release(version) == release

@@ -1,0 +1,142 @@
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+pytestmark = pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="not in a source tree")
+
+
+def run(*arguments, cwd, check=True, **variables):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("MISSDIFF_")}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=clean | variables,
+        check=check,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """Names in the source distribution, and the folder it unpacks to."""
+    folder = tmp_path_factory.mktemp("sdist")
+    run("-m", "build", "--sdist", "--no-isolation", "--skip-dependency-check", "--outdir", folder, ROOT, cwd=folder)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+        tar.extractall(folder, filter="data")
+    return names, folder / archive.name.removesuffix(".tar.gz")
+
+
+def build_wheel(source, folder, **variables):
+    run(
+        *("-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir", folder, source),
+        cwd=folder,
+        **variables,
+    )
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def package_files(folder):
+    return {str(path.relative_to(folder)) for path in (folder / "missdiff_fast").rglob("*.py")}
+
+
+def test_sdist_has_what_a_build_and_its_tests_need(sdist):
+    names, _ = sdist
+    wanted = {"CMakeLists.txt", "setup.py", "pyproject.toml", "LICENSE", "Makefile", "CHANGELOG.md", "README.md"}
+    wanted |= {str(path.relative_to(ROOT)) for folder in ("csrc", "docs") for path in (ROOT / folder).rglob("*.*")}
+    wanted |= {str(path.relative_to(ROOT)) for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")}
+    wanted |= {str(path.relative_to(ROOT)) for path in ROOT.glob("missdiff_fast/datasets/*.csv.gz")}
+    wanted |= package_files(ROOT) | {"missdiff_fast/py.typed", "csrc/module.cpp"}
+    assert wanted - names == set()
+
+
+def test_sdist_has_nothing_built(sdist):
+    names, _ = sdist
+    assert not [name for name in names if name.endswith((".so", ".pyc", "_build.json")) or name.startswith("build/")]
+
+
+def test_wheel_without_native_ops(sdist, tmp_path):
+    _, source = sdist
+    wheel = build_wheel(source, tmp_path, MISSDIFF_NATIVE="off")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        facts = json.loads(archive.read("missdiff_fast/_build.json"))
+        (entry_points,) = (archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
+        (metadata,) = (archive.read(name).decode() for name in names if name.endswith("METADATA"))
+    assert facts["native"] == "no"
+    assert "MISSDIFF_NATIVE=off" in facts["reason"]
+    assert "missdiff = missdiff_fast.cli:main" in entry_points
+    assert "License-Expression: MIT" in metadata
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {name for name in names if name.endswith(".py")} == package_files(ROOT)
+    assert "missdiff_fast/py.typed" in names
+    assert {str(path.relative_to(ROOT)) for path in ROOT.glob("missdiff_fast/datasets/*.csv.gz")} <= names
+    assert all(name.split("/")[0] in ("missdiff_fast", "missdiff_fast-0.1.0.dist-info") for name in names)
+    assert not [name for name in names if name.endswith((".so", ".cpp", ".h"))]
+
+
+def test_wheel_with_native_ops_loads_where_it_is_installed(sdist, tmp_path):
+    _, source = sdist
+    # Unoptimised, as only the build itself is under test.
+    arguments = "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0"
+    wheel = build_wheel(source, tmp_path, MISSDIFF_NATIVE="on", CMAKE_ARGS=arguments)
+    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.stem.endswith(tag)
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    names = {path.name for path in (installed / "missdiff_fast").iterdir()}
+    assert f"_C{sysconfig.get_config_var('EXT_SUFFIX')}" in names
+    program = "from missdiff_fast import _library as l; print(l.__file__, l.load(), l.build_info()['native'])"
+    shown = run("-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).stdout.strip()
+    assert shown == f"{installed}/missdiff_fast/_library.py True yes"
+
+
+def test_native_build_after_which_native_is_turned_off_leaves_no_extension(tmp_path, sdist):
+    _, source = sdist
+    library = tmp_path / "lib"
+    (library / "missdiff_fast").mkdir(parents=True)
+    (library / "missdiff_fast/_C.cpython-311-x86_64-linux-gnu.so").touch()
+    run("setup.py", "build_ext", "--build-lib", library, cwd=source, MISSDIFF_NATIVE="off")
+    assert [path.name for path in (library / "missdiff_fast").iterdir()] == ["_build.json"]
+
+
+def test_no_compiler_gives_plain_pytorch_with_a_warning(sdist, tmp_path):
+    _, source = sdist
+    shown = run("setup.py", "build_ext", "--build-lib", tmp_path, cwd=source, CXX="/nowhere/c++").stdout
+    assert "WARNING: missdiff_fast is installed WITHOUT its native ops" in shown
+    facts = json.loads((tmp_path / "missdiff_fast/_build.json").read_text())
+    assert facts["native"] == "no"
+    assert "/nowhere/c++" in facts["reason"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"MISSDIFF_CUDA": "on"}, "MISSDIFF_CUDA=on, but missdiff_fast has no CUDA kernels yet"),
+        ({"MISSDIFF_CUDA": "on", "MISSDIFF_NATIVE": "off"}, "MISSDIFF_CUDA=on, but missdiff_fast has no CUDA kernels"),
+        ({"MISSDIFF_CUDA": "yes"}, "MISSDIFF_CUDA is 'yes'; it must be auto, on or off"),
+        ({"MISSDIFF_NATIVE": "1"}, "MISSDIFF_NATIVE is '1'; it must be auto, on or off"),
+        ({"MISSDIFF_NATIVE": "on", "CXX": "/nowhere/c++"}, "MISSDIFF_NATIVE=on, but the extension cannot be built"),
+        ({"CMAKE_ARGS": "-DCMAKE_CXX_FLAGS=-DPYBIND11_MODULE=("}, "the native build failed"),
+    ],
+)
+def test_build_errors(sdist, tmp_path, variables, message):
+    _, source = sdist
+    result = run("setup.py", "build_ext", "--build-lib", tmp_path, cwd=source, check=False, **variables)
+    assert result.returncode != 0
+    assert f"error: {message}" in result.stdout
+    assert not list(tmp_path.rglob("_C*"))
