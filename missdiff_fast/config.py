@@ -28,9 +28,9 @@ class ObjectiveConfig:
 
     log_sigma_mean: float = -0.5
     log_sigma_std: float = 1.4
-    clean_share: float = 0.3
+    clean_share: float = 0.2
     hidden_share: float = 0.1
-    impute_share: float = 0.1
+    impute_share: float = 0.2
     mean_weight: float = 0.3
 
 

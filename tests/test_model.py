@@ -1,0 +1,326 @@
+"""The estimator as a user meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from missdiff_fast import MissDiff
+from missdiff_fast.sampling import TILE
+
+ROWS = 300
+
+
+def make_table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
+    """A table of many dtypes in which columns depend on one another and a fifth of the cells is missing."""
+    random = np.random.default_rng(seed)
+    age = random.integers(20, 90, rows)
+    table = pd.DataFrame(
+        {
+            "age": pd.array(age, dtype="Int64"),
+            "pressure": np.round(80 + 0.6 * age + random.normal(0, 8, rows), 1),
+            "sex": random.choice(["female", "male"], rows),
+            "smoker": pd.array(random.random(rows) < 0.3, dtype="boolean"),
+            "stage": pd.Categorical(random.choice(["I", "II", "III"], rows), ["I", "II", "III", "IV"], ordered=True),
+            "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 365, rows), unit="D"),
+            "ward": "north",
+        }
+    )
+    return table.mask(random.random(table.shape) < 0.2)
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return make_table()
+
+
+@pytest.fixture(scope="module")
+def model(table: pd.DataFrame) -> MissDiff:
+    return MissDiff(steps=30, random_state=0, verbose=False).fit(table)
+
+
+def test_fit_returns_itself_and_stores_what_it_learnt(model: MissDiff, table: pd.DataFrame) -> None:
+    assert model.columns_ == list(table.columns)
+    assert list(model.history_.columns) == ["step", "loss", "seconds"]
+    assert model.history_["step"].tolist() == [30, 50]  # one refinement of two thirds of the steps
+    assert bool(np.isfinite(model.history_["loss"]).all())
+
+
+def test_the_constructor_only_stores() -> None:
+    model = MissDiff(steps=-1, preset="none", random_state="x", missing_values=["?"])  # type: ignore[arg-type]
+    assert model.get_params()["steps"] == -1
+    assert model.get_params()["missing_values"] == ["?"]
+
+
+class TestSample:
+    def test_rows_look_like_the_table(self, model: MissDiff, table: pd.DataFrame) -> None:
+        sample = model.sample(500)
+        assert sample.shape == (500, 7)
+        assert sample.dtypes.equals(table.dtypes)
+        assert not sample.isna().to_numpy().any()
+        for column in table.columns:
+            assert set(sample[column]) <= set(table[column].dropna())
+        assert sample["stage"].cat.categories.tolist() == ["I", "II", "III", "IV"]
+
+    def test_a_longer_sample_begins_with_the_shorter(self, model: MissDiff) -> None:
+        longer = model.sample(TILE + 300)
+        pd.testing.assert_frame_equal(model.sample(10), longer[:10])
+        pd.testing.assert_frame_equal(model.sample(TILE + 1), longer[: TILE + 1])
+
+    def test_seeds(self, model: MissDiff) -> None:
+        pd.testing.assert_frame_equal(model.sample(50, random_state=3), model.sample(50, random_state=3))
+        assert not model.sample(50, random_state=3).equals(model.sample(50, random_state=4))
+
+    def test_no_rows(self, model: MissDiff, table: pd.DataFrame) -> None:
+        empty = model.sample(0)
+        assert empty.shape == (0, 7)
+        assert empty.dtypes.equals(table.dtypes)
+
+    def test_a_mapping_is_given_to_every_row(self, model: MissDiff) -> None:
+        sample = model.sample(40, given={"sex": "male", "age": 30})
+        assert set(sample["sex"]) == {"male"}
+        assert set(sample["age"]) == {30}
+        assert sample["pressure"].nunique() > 1
+
+    def test_a_table_is_completed_row_for_row(self, model: MissDiff, table: pd.DataFrame) -> None:
+        given = pd.DataFrame({"age": pd.array([30, pd.NA, 61], dtype="Int64"), "sex": [None, "male", "female"]})
+        sample = model.sample(given=given)
+        assert sample["age"][[0, 2]].tolist() == [30, 61]
+        assert sample["sex"][[1, 2]].tolist() == ["male", "female"]
+        assert not sample.isna().to_numpy().any()
+        assert sample.dtypes.equals(table.dtypes)
+
+    @pytest.mark.parametrize("rows", [-1, -100])
+    def test_negative_rows(self, model: MissDiff, rows: int) -> None:
+        with pytest.raises(ValueError, match=f"num_rows must be at least 0, got {rows}"):
+            model.sample(rows)
+
+    def test_bad_numbers_of_rows(self, model: MissDiff) -> None:
+        with pytest.raises(ValueError, match="num_rows is missing"):
+            model.sample()
+        with pytest.raises(TypeError, match=r"num_rows must be an integer, got 1\.5"):
+            model.sample(1.5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"given has 2 rows .* leave num_rows out, got 3"):
+            model.sample(3, given=pd.DataFrame({"age": [1, 2]}))
+
+    def test_unknown_given(self, model: MissDiff) -> None:
+        with pytest.raises(ValueError, match=r"given names unknown columns \['height'\]; the model has \['age'"):
+            model.sample(3, given={"height": 180})
+        with pytest.raises(ValueError, match=r"(?s)sex.*other.*female"):
+            model.sample(3, given={"sex": "other"})
+        with pytest.raises(TypeError, match="given must be a mapping or a DataFrame, got list"):
+            model.sample(3, given=["sex"])  # type: ignore[arg-type]
+
+
+class TestImpute:
+    def test_holes_are_filled_and_nothing_else_is_touched(self, model: MissDiff, table: pd.DataFrame) -> None:
+        filled = model.impute(table)
+        assert not filled.isna().to_numpy().any()
+        assert filled.dtypes.equals(table.dtypes)
+        for column in table.columns:
+            known = table[column].notna()
+            pd.testing.assert_series_equal(filled[column][known], table[column][known])
+
+    def test_imputed_values_keep_range_and_resolution(self, model: MissDiff, table: pd.DataFrame) -> None:
+        filled = model.impute(table)
+        for column in ("age", "pressure", "admitted"):
+            assert table[column].min() <= filled[column].min()
+            assert filled[column].max() <= table[column].max()
+        np.testing.assert_allclose(filled["pressure"] * 10, np.round(filled["pressure"] * 10), rtol=0, atol=1e-9)
+        assert bool((filled["admitted"].dt.normalize() == filled["admitted"]).all())
+
+    def test_the_index_is_kept(self, model: MissDiff, table: pd.DataFrame) -> None:
+        part = table.iloc[[5, 3, 250]].set_axis(["x", "y", "x"])
+        filled = model.impute(part)
+        assert filled.index.tolist() == ["x", "y", "x"]
+        expected = model.impute(table).iloc[[5, 3, 250]]
+        assert filled["age"].tolist() == expected["age"].tolist()
+
+    def test_imputing_twice_gives_the_same(self, model: MissDiff, table: pd.DataFrame) -> None:
+        pd.testing.assert_frame_equal(model.impute(table), model.impute(table))
+
+    def test_no_rows(self, model: MissDiff, table: pd.DataFrame) -> None:
+        assert model.impute(table[:0]).shape == (0, 7)
+
+    def test_draws_differ_in_the_holes_alone(self, model: MissDiff, table: pd.DataFrame) -> None:
+        first, second = model.impute_draws(table, 2)
+        known = table.notna().to_numpy()
+        same = (first.astype(str) == second.astype(str)).to_numpy()
+        assert bool(same[known].all())
+        assert same[~known].mean() < 0.7
+        again = model.impute_draws(table, 2)
+        pd.testing.assert_frame_equal(again[0], first)
+        pd.testing.assert_frame_equal(again[1], second)
+
+    @pytest.mark.parametrize(("draws", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)])
+    def test_bad_number_of_draws(self, model: MissDiff, table: pd.DataFrame, draws: int, error: type) -> None:
+        with pytest.raises(error, match="num_draws"):
+            model.impute_draws(table, draws)
+
+    def test_probabilities(self, model: MissDiff, table: pd.DataFrame) -> None:
+        chance = model.predict_proba(table, "sex")
+        assert list(chance.columns) == ["female", "male"]
+        assert chance.index.equals(table.index)
+        np.testing.assert_allclose(chance.sum(1), 1, rtol=1e-5)
+        pd.testing.assert_frame_equal(chance, model.predict_proba(table.drop(columns="sex"), "sex"))
+        with pytest.raises(ValueError, match="pressure"):
+            model.predict_proba(table, "pressure")
+
+    def test_columns_that_differ(self, model: MissDiff, table: pd.DataFrame) -> None:
+        with pytest.raises(ValueError, match="sex"):
+            model.impute(table.drop(columns="sex"))
+        with pytest.raises(ValueError, match="height"):
+            model.impute(table.assign(height=1.0))
+        with pytest.raises(TypeError, match="pressure"):
+            model.impute(table.assign(pressure="high"))
+        with pytest.raises(ValueError, match=r"(?s)sex.*unknown"):
+            model.impute(table.assign(sex="unknown"))
+
+
+class TestRepeatability:
+    def test_one_seed_one_model(self, table: pd.DataFrame) -> None:
+        first, second = (MissDiff(steps=10, random_state=5, verbose=False).fit(table) for _ in range(2))
+        assert first.history_["loss"].tolist() == second.history_["loss"].tolist()
+        pd.testing.assert_frame_equal(first.sample(20), second.sample(20))
+        pd.testing.assert_frame_equal(first.impute(table), second.impute(table))
+
+    def test_seeds_differ(self, table: pd.DataFrame) -> None:
+        first, second = (MissDiff(steps=10, random_state=s, verbose=False).fit(table) for s in (5, 6))
+        assert first.history_["loss"].tolist() != second.history_["loss"].tolist()
+
+    def test_the_global_generator_is_left_alone(self, table: pd.DataFrame) -> None:
+        torch.manual_seed(1)
+        np.random.seed(1)
+        expected = torch.rand(3), np.random.rand(3)
+        torch.manual_seed(1)
+        np.random.seed(1)
+        MissDiff(steps=2, random_state=0, verbose=False).fit(table).sample(3)
+        assert torch.equal(torch.rand(3), expected[0])
+        np.testing.assert_array_equal(np.random.rand(3), expected[1])
+
+    def test_both_backends_train_alike(self, table: pd.DataFrame, native: object) -> None:
+        first, second = (
+            MissDiff(steps=10, random_state=5, backend=b, refine=False, verbose=False).fit(table)
+            for b in ("native", "reference")
+        )
+        np.testing.assert_allclose(first.history_["loss"], second.history_["loss"], rtol=1e-4)
+
+
+class TestSaveAndLoad:
+    def test_a_loaded_model_does_the_same(self, model: MissDiff, table: pd.DataFrame, tmp_path: Path) -> None:
+        model.save(tmp_path / "m")
+        loaded = MissDiff.load(tmp_path / "m")
+        pd.testing.assert_frame_equal(loaded.sample(30), model.sample(30))
+        pd.testing.assert_frame_equal(loaded.impute(table), model.impute(table))
+        pd.testing.assert_frame_equal(loaded.history_, model.history_)
+        assert loaded.columns_ == model.columns_
+        assert loaded.get_params() == model.get_params()
+
+    def test_weights_that_impute_are_kept_apart(self, table: pd.DataFrame, tmp_path: Path) -> None:
+        model = MissDiff(steps=10, random_state=0, verbose=False).fit(table)
+        for weight in model._networks.imputer.parameters():
+            torch.nn.init.normal_(weight, std=0.1)
+        model.save(tmp_path / "m")
+        pd.testing.assert_frame_equal(MissDiff.load(tmp_path / "m").impute(table), model.impute(table))
+
+    def test_a_model_that_is_not_fitted(self, table: pd.DataFrame, tmp_path: Path) -> None:
+        for act in (lambda m: m.sample(1), lambda m: m.impute(table), lambda m: m.save(tmp_path / "m")):
+            with pytest.raises(ValueError, match="not fitted: call fit first"):
+                act(MissDiff())
+        assert not (tmp_path / "m").exists()
+
+    def test_a_description_that_does_not_fit_the_weights(self, model: MissDiff, tmp_path: Path) -> None:
+        from missdiff_fast import checkpoint
+
+        model.save(tmp_path / "m")
+        meta, tensors = checkpoint.read(tmp_path / "m")
+        meta["config"]["network"]["width"] = 64
+        checkpoint.write(tmp_path / "m", meta, tensors)
+        with pytest.raises(ValueError, match="do not fit"):
+            MissDiff.load(tmp_path / "m")
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("setting", "error"),
+        [
+            ({"steps": 0}, "steps must be at least 1, got 0"),
+            ({"batch_size": -3}, "batch_size must be at least 1, got -3"),
+            ({"learning_rate": 0.0}, r"learning_rate must be positive and finite, got 0\.0"),
+            ({"learning_rate": float("nan")}, "learning_rate must be positive and finite, got nan"),
+            ({"width": 0}, "width must be at least 1"),
+            ({"blocks": -1}, "blocks must be at least 0"),
+            ({"preset": "none"}, "unknown preset 'none'"),
+            ({"backend": "none"}, "unknown backend 'none'"),
+            ({"random_state": -1}, "random_state must lie in"),
+        ],
+    )
+    def test_bad_values_are_told_before_any_work(self, table: pd.DataFrame, setting: dict, error: str) -> None:
+        with pytest.raises(ValueError, match=error):
+            MissDiff(**setting).fit(table)
+
+    def test_what_is_set_is_used(self, table: pd.DataFrame) -> None:
+        settings = {"steps": 3, "batch_size": 7, "learning_rate": 1e-4, "width": 16, "blocks": 1}
+        model = MissDiff(**settings, verbose=False, refine=False).fit(table)
+        assert model.history_["step"].tolist() == [3]
+        assert (model.config_.network.width, model.config_.network.blocks) == (16, 1)
+        assert (model.config_.training.batch_size, model.config_.training.learning_rate) == (7, 1e-4)
+
+    def test_a_learning_rate_that_diverges_is_told(self, table: pd.DataFrame) -> None:
+        with pytest.raises(FloatingPointError, match="lower learning_rate"):
+            MissDiff(steps=200, learning_rate=1e6, random_state=0, verbose=False).fit(table)
+
+
+def test_markers_of_missing_cells(table: pd.DataFrame) -> None:
+    marked = table.assign(sex=table["sex"].fillna("?"))
+    model = MissDiff(steps=5, missing_values=["?"], random_state=0, verbose=False).fit(marked)
+    assert set(model.sample(200)["sex"]) == {"female", "male"}
+    assert set(model.impute(marked)["sex"]) == {"female", "male"}
+
+
+def test_numbers_that_are_names() -> None:
+    table = pd.DataFrame({"code": [1, 5, 9, 5] * 20, "x": np.arange(80.0)})
+    model = MissDiff(steps=5, random_state=0, verbose=False).fit(table, categorical_columns=["code"])
+    assert list(model.predict_proba(table, "code").columns) == [1, 5, 9]
+    assert model.sample(5)["code"].dtype == table["code"].dtype
+
+
+def test_rows_without_any_observed_cell_are_allowed(table: pd.DataFrame) -> None:
+    holes = table.copy()
+    holes.iloc[::10] = np.nan
+    model = MissDiff(steps=5, random_state=0, verbose=False).fit(holes)
+    assert not model.impute(holes).isna().to_numpy().any()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [pd.DataFrame({"x": np.arange(50.0), "y": np.arange(50) % 7}), pd.DataFrame({"x": list("abca") * 9})],
+    ids=["continuous only", "one categorical column"],
+)
+def test_tables_of_one_kind(table: pd.DataFrame) -> None:
+    model = MissDiff(steps=5, random_state=0, verbose=False).fit(table)
+    assert model.sample(9).dtypes.equals(table.dtypes)
+    pd.testing.assert_frame_equal(model.impute(table), table)
+
+
+def test_interrupted_fit_keeps_the_model_so_far(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    from missdiff_fast import training
+
+    average, calls = training.WeightAverage.update, []
+
+    def interrupt(self: training.WeightAverage) -> None:
+        calls.append(1)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        average(self)
+
+    monkeypatch.setattr(training.WeightAverage, "update", interrupt)
+    model = MissDiff(steps=100, random_state=0, verbose=False)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(table)
+    assert model.sample(5).shape == (5, 7)
+    assert not model.impute(table).isna().to_numpy().any()

@@ -1,0 +1,94 @@
+"""Drawing rows."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from missdiff_fast.config import SolverConfig
+from missdiff_fast.reference import NOISY
+from missdiff_fast.sampling import TILE, draw, fill, tiles, unknown
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+LAYOUT = Layout(2, (3,))
+CPU = torch.device("cpu")
+
+
+class Exact(nn.Module):
+    """The exact denoiser of two independent standard normal scores and a category with probabilities 1, 2, 3 sixths."""
+
+    def forward(self, x: Tensor, sigma: Tensor, states: Tensor) -> Tensor:
+        variance = sigma[:, None] ** 2
+        scores = torch.where(states[:, :2] == NOISY, x[:, :2] / (1 + variance), x[:, :2])
+        prior = torch.log(torch.tensor([1.0, 2.0, 3.0]))
+        return torch.cat([scores, prior + x[:, 2:] / variance, torch.zeros(len(x), 2)], 1)
+
+
+def _draw(known: EncodedTable, backend: ModuleType, seed: int = 0, steps: int = 20) -> Tensor:
+    solver = SolverConfig(steps=steps, sigma_min=0.02, rho=5.0)
+    return torch.cat([x for _, _, x in draw(Exact(), known, solver, backend, seed)])
+
+
+def test_the_right_distribution(backend: ModuleType) -> None:
+    x = _draw(unknown(20_000, LAYOUT, CPU), backend)
+    assert x.shape == (20_000, 5)
+    torch.testing.assert_close(x[:, :2].mean(0), torch.zeros(2), rtol=0, atol=0.03)
+    torch.testing.assert_close(x[:, :2].std(0), torch.ones(2), rtol=0, atol=0.03)
+    shares = torch.bincount(x[:, 2:].argmax(1), minlength=3) / len(x)
+    torch.testing.assert_close(shares, torch.tensor([1.0, 2.0, 3.0]) / 6, rtol=0, atol=0.02)
+
+
+def test_known_cells_are_held(backend: ModuleType) -> None:
+    known = unknown(100, LAYOUT, CPU)
+    known.continuous[::2, 0] = 1.25
+    known.codes[::3, 0] = 2
+    x = _draw(known, backend)
+    assert bool((x[::2, 0] == 1.25).all())
+    assert not bool((x[1::2, 0] == 1.25).any())
+    assert torch.equal(x[::3, 2:], torch.tensor([0.0, 0.0, 1.0]).expand(34, 3))
+
+
+def test_a_row_depends_on_its_number_alone(backend: ModuleType) -> None:
+    longer = _draw(unknown(TILE + 50, LAYOUT, CPU), backend)
+    assert torch.equal(_draw(unknown(7, LAYOUT, CPU), backend), longer[:7])
+    assert torch.equal(_draw(unknown(TILE + 1, LAYOUT, CPU), backend), longer[: TILE + 1])
+    assert not torch.equal(longer[:50], longer[TILE:])
+
+
+def test_no_rows(backend: ModuleType) -> None:
+    assert list(draw(Exact(), unknown(0, LAYOUT, CPU), SolverConfig(), backend, 0)) == []
+
+
+def test_tiles_are_whole_and_lose_nothing() -> None:
+    table = unknown(2 * TILE + 5, LAYOUT, CPU)
+    table.continuous[:, 0] = torch.arange(len(table))
+    pieces = list(tiles(table))
+    assert [(start, stop) for start, stop, _ in pieces] == [(0, TILE), (TILE, 2 * TILE), (2 * TILE, 2 * TILE + 5)]
+    assert all(len(piece) == TILE for _, _, piece in pieces)
+    last = pieces[-1][2]
+    assert last.continuous[:5, 0].tolist() == list(range(2 * TILE, 2 * TILE + 5))
+    assert not bool(last.observed()[5:].any())
+
+
+def test_fill_draws_the_holes_alone(backend: ModuleType) -> None:
+    table = unknown(64, LAYOUT, CPU)
+    table.continuous[:, 1] = torch.linspace(-2, 2, 64)
+    table.codes[:32, 0] = 1
+    filled = fill(Exact(), table, SolverConfig(), backend, 0)
+    assert bool(filled.observed().all())
+    assert torch.equal(filled.continuous[:, 1], table.continuous[:, 1])
+    assert torch.equal(filled.codes[:32], table.codes[:32])
+    assert filled.continuous[:, 0].unique().numel() == 64
+    assert set(filled.codes[32:, 0].tolist()) <= {0, 1, 2}
+
+
+def test_cells_that_are_not_finite_are_an_error(backend: ModuleType) -> None:
+    class Broken(Exact):
+        def forward(self, x: Tensor, sigma: Tensor, states: Tensor) -> Tensor:
+            return super().forward(x, sigma, states) * torch.nan
+
+    with pytest.raises(FloatingPointError, match="lower learning_rate"):
+        list(draw(Broken(), unknown(3, LAYOUT, CPU), SolverConfig(), backend, 0))
