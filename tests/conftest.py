@@ -1,0 +1,84 @@
+"""Fixtures shared by the tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from batches import LAYOUTS
+
+from missdiff_fast import reference
+from missdiff_fast.table.encoded import Layout
+
+
+@pytest.fixture(autouse=True)
+def _fill_uninitialised_memory() -> Iterator[None]:
+    """Let ``torch.empty`` return NaN (or the largest integer), so that an output not written in full shows."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    yield
+    torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+@pytest.fixture
+def native() -> ModuleType:
+    """The module of the compiled ops; skips where the package was installed without them."""
+    from missdiff_fast import _library
+
+    if not _library.load():
+        pytest.skip("missdiff_fast was installed without its compiled ops")
+    from missdiff_fast import ops
+
+    return ops
+
+
+@pytest.fixture(params=["reference", "native"])
+def backend(request: pytest.FixtureRequest) -> ModuleType:
+    """Each module of ops in turn: `missdiff_fast.reference` and `missdiff_fast.ops`."""
+    if request.param == "reference":
+        return reference
+    ops: ModuleType = request.getfixturevalue("native")
+    return ops
+
+
+@pytest.fixture(params=list(LAYOUTS))
+def layout(request: pytest.FixtureRequest) -> Layout:
+    """Layouts with odd sizes, and with columns of only one kind."""
+    return LAYOUTS[request.param]
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    """What a table may be held in."""
+    return request.param
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """Each kind of device; skips CUDA where PyTorch sees none."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no CUDA device")
+    return torch.device(request.param)
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """Forget what torch.compile has compiled, before and after."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Folder of real tables: $MISSDIFF_TEST_DATA, or ``shared/data`` beside the project; skips where there is none."""
+    named = os.environ.get("MISSDIFF_TEST_DATA")
+    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no folder of real tables at {folder}; set MISSDIFF_TEST_DATA to one")
+    return folder

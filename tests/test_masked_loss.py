@@ -1,0 +1,418 @@
+"""`masked_loss` and `masked_noise_loss`: the two training losses, which share their kernel file."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from batches import LAYOUTS, Batch, make_batch, make_prediction, strided, threads
+from tolerances import assert_close
+from torch import Tensor
+from torch.nn import functional
+
+from missdiff_fast import reference
+from missdiff_fast.reference import CLEAN, HIDDEN, NOISY, make_key
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+LOSSES = ["masked_loss", "masked_noise_loss"]
+DTYPES = [torch.float32, torch.float64, torch.bfloat16]
+
+
+def columns(name: str, layout: Layout) -> int:
+    return layout.width + (layout.num_continuous if name == "masked_loss" else 0)
+
+
+def used_columns(name: str, batch: Batch) -> Tensor:
+    plain = name == "masked_loss"
+    return batch.used_columns(hidden=plain, means=plain)
+
+
+def call(module: ModuleType, name: str, prediction: Tensor, batch: Batch, **options: Any) -> Tensor:
+    last = batch.weight if name == "masked_loss" else batch.key
+    return getattr(module, name)(prediction, batch.table, batch.rows, batch.states, last, **options)
+
+
+def value_and_gradient(
+    module: ModuleType, name: str, prediction: Tensor, batch: Batch, **options: Any
+) -> tuple[Tensor, Tensor]:
+    leaf = prediction.detach().requires_grad_()
+    loss = call(module, name, leaf, batch, **options)
+    (gradient,) = torch.autograd.grad(loss, leaf)
+    return loss.detach(), gradient
+
+
+def example(
+    name: str, layout: Layout, size: int = 67, dtype: torch.dtype = torch.float32, **options: Any
+) -> tuple[Tensor, Batch]:
+    held = torch.float64 if dtype == torch.float64 else torch.float32
+    return make_prediction(size, columns(name, layout), dtype), make_batch(layout, size, held, **options)
+
+
+def test_by_hand(backend: ModuleType) -> None:
+    table = EncodedTable(
+        torch.tensor([[1.0], [math.nan]]),
+        torch.tensor([[0], [1]], dtype=torch.int16),
+        Layout(1, (2,)),
+        torch.tensor([[2.0], [math.nan]]),
+    )
+    states = torch.tensor([[NOISY, HIDDEN], [NOISY, CLEAN]], dtype=torch.uint8)
+    prediction = torch.tensor([[2.0, 5.0, 5.0, 4.0], [7.0, 1.0, 2.0, 8.0]], requires_grad=True)
+    loss = backend.masked_loss(prediction, table, torch.tensor([0, 1]), states, torch.tensor([3.0, 9.0]))
+    # Three cells are observed, one of them clean: 3 (2 - 1)^2 + 0.3 (4 - 2)^2 + ln 2.
+    assert float(loss) == pytest.approx((3 + 1.2 + math.log(2)) / 3, rel=1e-6)
+    loss.backward()
+    expected = [[6 / 3, -0.5 / 3, 0.5 / 3, 1.2 / 3], [0.0, 0.0, 0.0, 0.0]]
+    assert prediction.grad is not None
+    torch.testing.assert_close(prediction.grad, torch.tensor(expected))
+
+
+def test_noise_loss_by_hand(backend: ModuleType) -> None:
+    table = EncodedTable(
+        torch.tensor([[1.0], [math.nan]]), torch.tensor([[0], [1]], dtype=torch.int16), Layout(1, (2,))
+    )
+    states = torch.tensor([[NOISY, HIDDEN], [NOISY, NOISY]], dtype=torch.uint8)
+    # Random123's answer for counter 0 and key 0 is 6627e8d5 e169c58d ...: columns 0 and 1 of row 0.
+    u, turn = ((0x6627E8D5 >> 9) * 2 + 1) / 2**24, ((0xE169C58D >> 9) * 2 + 1) / 2**24
+    first = math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * turn)
+    second_row = reference.normal(torch.tensor([1]), 3, make_key(0, 0))[0]
+    prediction = torch.zeros(2, 3)
+    prediction[0, 0] = first + 2
+    prediction[1] = second_row + torch.tensor([100.0, 3.0, -1.0])
+    prediction.requires_grad_()
+    loss = backend.masked_noise_loss(prediction, table, torch.tensor([0, 1]), states, make_key(0, 0))
+    # Three encoded cells are observed and noisy: one of the first row, a group of two of the second.
+    assert float(loss) == pytest.approx((2**2 + 3**2 + 1) / 3, rel=1e-6)
+    loss.backward()
+    assert prediction.grad is not None
+    expected = torch.tensor([[4 / 3, 0.0, 0.0], [0.0, 2.0, -2 / 3]])
+    torch.testing.assert_close(prediction.grad, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_native_is_the_reference(native: ModuleType, name: str, layout: Layout, kind: torch.dtype) -> None:
+    prediction, batch = example(name, layout, dtype=kind)
+    loss, gradient = value_and_gradient(native, name, prediction, batch)
+    assert loss.shape == ()
+    assert loss.dtype == (torch.float64 if kind == torch.float64 else torch.float32)
+    assert gradient.dtype == kind
+    # The loss is held against float64, in which the reference has no rounding error of its own to speak of.
+    truth = call(reference, name, prediction.double(), batch.double())
+    assert_close(name, loss, truth, kind)
+    assert_close(f"{name}.grad", gradient, value_and_gradient(reference, name, prediction, batch)[1])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_large_batch_has_no_bias(native: ModuleType, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["clinical"], 20_011)
+    loss, gradient = value_and_gradient(native, name, prediction, batch)
+    truth, exact = value_and_gradient(reference, name, prediction.double(), batch.double())
+    assert_close(name, loss, truth)
+    assert_close(f"{name}.grad", gradient, exact)
+    for part in (gradient[:, :27], gradient[:, 27:119]):
+        wanted = exact[:, :27] if part.shape[1] == 27 else exact[:, 27:119]
+        bias = abs(float((part.double() - wanted).sum())) / float(wanted.abs().sum())
+        assert bias < 1e-7
+
+
+def test_agrees_with_torch_losses(backend: ModuleType, dtype: torch.dtype) -> None:
+    layout = LAYOUTS["mixed"]
+    prediction, batch = example("masked_loss", layout, dtype=dtype)
+    used, observed = batch.used(), batch.table.observed()[batch.rows]
+    C, D = layout.num_continuous, layout.width
+    weight = torch.where(batch.states[:, :C] == NOISY, batch.weight[:, None], 1.0)
+    assert batch.table.values is not None
+    scores, values = batch.table.continuous[batch.rows], batch.table.values[batch.rows]
+    seen = used[:, :C]
+    squares = functional.mse_loss(prediction[:, :C][seen], scores[seen], reduction="none")
+    total = (weight[seen] * squares).sum()
+    total += 0.7 * functional.mse_loss(prediction[:, D:][seen], values[seen], reduction="sum")
+    offsets = layout.offsets().tolist()
+    for k, (a, b) in enumerate(itertools.pairwise(offsets)):
+        codes = torch.where(used[:, C + k], batch.table.codes[batch.rows, k].long(), -1)
+        total += functional.cross_entropy(prediction[:, a:b], codes, ignore_index=-1, reduction="sum")
+    loss = call(backend, "masked_loss", prediction, batch, mean_weight=0.7)
+    torch.testing.assert_close(loss, total / observed.sum())
+
+
+def test_noise_loss_agrees_with_torch_losses(backend: ModuleType, dtype: torch.dtype) -> None:
+    prediction, batch = example("masked_noise_loss", LAYOUTS["mixed"], dtype=dtype)
+    used = used_columns("masked_noise_loss", batch)
+    noise = reference.normal(batch.rows, prediction.shape[1], batch.key).to(dtype)
+    loss = call(backend, "masked_noise_loss", prediction, batch)
+    torch.testing.assert_close(loss, functional.mse_loss(prediction[used], noise[used]))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("filling", [math.nan, math.inf, 1e30])
+def test_unused_predictions_do_not_matter(
+    backend: ModuleType, name: str, layout: Layout, kind: torch.dtype, filling: float
+) -> None:
+    prediction, batch = example(name, layout, dtype=kind)
+    used = used_columns(name, batch)
+    spoilt = torch.where(used, prediction, filling)
+    loss, gradient = value_and_gradient(backend, name, spoilt, batch)
+    plain, expected = value_and_gradient(backend, name, prediction, batch)
+    assert bool(loss.isfinite())
+    assert torch.equal(loss, plain)
+    assert torch.equal(gradient, expected)
+    assert bool((gradient[~used] == 0).all())
+    assert bool(((gradient != 0) & used).any())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_nan_in_a_used_prediction_is_not_swallowed(backend: ModuleType, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"])
+    row, column = used_columns(name, batch).nonzero()[-1].tolist()
+    prediction[row, column] = math.nan
+    assert bool(call(backend, name, prediction, batch).isnan())
+
+
+def test_extreme_logits(backend: ModuleType, dtype: torch.dtype) -> None:
+    table = EncodedTable(
+        torch.zeros(2, 0, dtype=dtype),
+        torch.tensor([[0], [2]], dtype=torch.int16),
+        Layout(0, (3,)),
+        torch.zeros(2, 0, dtype=dtype),
+    )
+    states = torch.full((2, 1), NOISY, dtype=torch.uint8)
+    prediction = torch.tensor([[1e4, -1e4, 0.0], [1e4, -1e4, 0.0]], dtype=dtype)
+    ones = torch.ones(2, dtype=dtype)
+    batch = Batch(table, torch.arange(2), states, ones, ones, ones, make_key(0, 0))
+    loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch)
+    assert float(loss) == pytest.approx(1e4 / 2)
+    torch.testing.assert_close(gradient, torch.tensor([[0.0, 0.0, 0.0], [0.5, 0.0, -0.5]], dtype=dtype))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_nothing_to_learn_from(backend: ModuleType, name: str, layout: Layout, kind: torch.dtype) -> None:
+    prediction, batch = example(name, layout, 5, kind)
+    missing = dataclasses.replace(batch, rows=torch.zeros_like(batch.rows))
+    clean = dataclasses.replace(batch, states=torch.full_like(batch.states, CLEAN))
+    empty_prediction, empty = example(name, layout, 0, kind)
+    for given, case in [(prediction, missing), (prediction, clean), (empty_prediction, empty)]:
+        loss, gradient = value_and_gradient(backend, name, given, case)
+        assert float(loss) == 0
+        assert torch.equal(gradient, torch.zeros_like(given))
+
+
+def test_hidden_cells_have_weight_one(backend: ModuleType) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["no_categorical"])
+    hidden = dataclasses.replace(batch, states=torch.full_like(batch.states, HIDDEN))
+    noisy = dataclasses.replace(
+        batch, states=torch.full_like(batch.states, NOISY), weight=torch.ones_like(batch.weight)
+    )
+    assert torch.equal(
+        call(backend, "masked_loss", prediction, hidden), call(backend, "masked_loss", prediction, noisy)
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_non_contiguous(backend: ModuleType, name: str, dtype: torch.dtype) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], dtype=dtype)
+    table = batch.table
+    assert table.values is not None
+    gaps = Batch(
+        EncodedTable(strided(table.continuous), strided(table.codes), table.layout, strided(table.values)),
+        strided(batch.rows),
+        strided(batch.states),
+        strided(batch.alpha),
+        strided(batch.sigma),
+        strided(batch.weight),
+        batch.key,
+    )
+    loss, gradient = value_and_gradient(backend, name, strided(prediction), gaps)
+    expected_loss, expected = value_and_gradient(backend, name, prediction, batch)
+    assert_close(name, loss, expected_loss)
+    assert_close(f"{name}.grad", gradient, expected)
+    wide = torch.cat([prediction, prediction], 1).requires_grad_()
+    call(backend, name, wide[:, : prediction.shape[1]], batch).backward()
+    assert wide.grad is not None
+    assert_close(f"{name}.grad", wide.grad[:, : prediction.shape[1]], expected)
+    assert bool((wide.grad[:, prediction.shape[1] :] == 0).all())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_bfloat16_errs_no_more_than_twice_plain_pytorch(backend: ModuleType, name: str) -> None:
+    layout = LAYOUTS["mixed"]
+    prediction, batch = example(name, layout, 211, torch.bfloat16)
+    truth = value_and_gradient(reference, name, prediction.double(), batch.double())
+    plain = plain_half(name, prediction, batch)
+    ours = value_and_gradient(backend, name, prediction, batch)
+    assert abs(float(ours[0]) - float(truth[0])) <= 2 * abs(float(plain[0]) - float(truth[0])) + 1e-6 * float(truth[0])
+    error, bound = (ours[1].double() - truth[1]).abs(), (plain[1].double() - truth[1]).abs()
+    scale = float(truth[1].abs().max())
+    assert float(error.max()) <= 2 * float(bound.max()) + 1e-6 * scale
+    assert float(error.mean()) <= 2 * float(bound.mean()) + 1e-7 * scale
+
+
+def plain_half(name: str, prediction: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient with every operation in bfloat16, as PyTorch does it."""
+    leaf, layout = prediction.detach().requires_grad_(), batch.table.layout
+    if name == "masked_noise_loss":
+        used = used_columns(name, batch)
+        noise = reference.normal(batch.rows, leaf.shape[1], batch.key).bfloat16()
+        loss = functional.mse_loss(leaf[used], noise[used])
+        return loss.detach(), torch.autograd.grad(loss, leaf)[0]
+    used, C, D = batch.used(), layout.num_continuous, layout.width
+    assert batch.table.values is not None
+    scores, values = batch.table.continuous[batch.rows].bfloat16(), batch.table.values[batch.rows].bfloat16()
+    weight = torch.where(batch.states[:, :C] == NOISY, batch.weight.bfloat16()[:, None], 1.0)
+    seen = used[:, :C]
+    total = (weight[seen] * (leaf[:, :C][seen] - scores[seen]) ** 2).sum()
+    total = total + 0.3 * ((leaf[:, D:][seen] - values[seen]) ** 2).sum()
+    offsets = layout.offsets().tolist()
+    for k, (a, b) in enumerate(itertools.pairwise(offsets)):
+        codes = torch.where(used[:, C + k], batch.table.codes[batch.rows, k].long(), -1)
+        total = total + functional.cross_entropy(leaf[:, a:b], codes, ignore_index=-1, reduction="sum")
+    loss = total / batch.table.observed()[batch.rows].sum()
+    return loss.detach(), torch.autograd.grad(loss, leaf)[0]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_reruns_and_threads_change_no_bit(backend: ModuleType, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["clinical"], 10_007)
+    with threads(1):
+        loss, gradient = value_and_gradient(backend, name, prediction, batch)
+    for count in (1, 2, 2):
+        with threads(count):
+            again = value_and_gradient(backend, name, prediction, batch)
+        assert torch.equal(gradient, again[1])
+        if backend is not reference:  # torch.sum is split by threads; the promise is the kernels'
+            assert torch.equal(loss, again[0])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("case", ["mixed", "no_categorical", "one_category", "no_continuous"])
+def test_gradcheck(backend: ModuleType, name: str, case: str) -> None:
+    prediction, batch = example(name, LAYOUTS[case], 4, torch.float64)
+    leaf = prediction.requires_grad_()
+    function: Callable[[Tensor], Tensor] = lambda x: call(backend, name, x, batch)  # noqa: E731
+    assert torch.autograd.gradcheck(function, leaf)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradient_is_scaled_by_what_follows(backend: ModuleType, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"])
+    _, gradient = value_and_gradient(backend, name, prediction, batch)
+    leaf = prediction.requires_grad_()
+    (-4 * call(backend, name, leaf, batch)).backward()
+    assert leaf.grad is not None
+    assert torch.equal(leaf.grad, -4 * gradient)
+    with torch.no_grad():
+        assert not call(backend, name, leaf, batch).requires_grad
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_reference_on_every_device(device: torch.device, name: str, layout: Layout) -> None:
+    prediction, batch = example(name, layout)
+    there = Batch(
+        batch.table.to(device),
+        *(x.to(device) for x in (batch.rows, batch.states, batch.alpha, batch.sigma, batch.weight, batch.key)),
+    )
+    loss, gradient = value_and_gradient(reference, name, prediction.to(device), there)
+    expected_loss, expected = value_and_gradient(reference, name, prediction, batch)
+    assert_close(name, loss.cpu(), expected_loss)
+    assert_close(f"{name}.grad", gradient.cpu(), expected)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("row", [211, -1, 2**40])
+def test_rows_out_of_range(native: ModuleType, name: str, row: int) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], 5)
+    rows = batch.rows.clone()
+    rows[3] = row
+    with pytest.raises((IndexError, ValueError, RuntimeError), match="row"):
+        call(native, name, prediction, dataclasses.replace(batch, rows=rows))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_bad_arguments_are_named(native: ModuleType, name: str) -> None:
+    prediction, good = example(name, LAYOUTS["mixed"], 5)
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"rows": good.rows.int()}, "rows"),
+        ({"rows": good.rows[:-1]}, "rows|prediction"),
+        ({"states": good.states.long()}, "states"),
+        ({"states": good.states[:, :-1]}, "states"),
+        ({"states": good.states[:-1]}, "states"),
+    ]
+    if name == "masked_loss":
+        changes += [({"weight": good.weight[:-1]}, "weight"), ({"weight": good.weight.double()}, "weight")]
+    else:
+        changes += [({"key": good.key.int()}, "key"), ({"key": good.key[:1]}, "key")]
+    for change, word in changes:
+        with pytest.raises((ValueError, TypeError), match=word):
+            call(native, name, prediction, dataclasses.replace(good, **change))
+    for bad in (prediction[:, :-1], prediction[0], prediction.half(), prediction.long(), prediction.double()):
+        with pytest.raises((ValueError, TypeError), match="prediction"):
+            call(native, name, bad, good)
+
+
+def test_values_are_needed(backend: ModuleType) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["mixed"], 5)
+    table = EncodedTable(batch.table.continuous, batch.table.codes, batch.table.layout)
+    with pytest.raises(ValueError, match="values"):
+        call(backend, "masked_loss", prediction, dataclasses.replace(batch, table=table))
+
+
+def raw_arguments(name: str, prediction: Tensor, batch: Batch) -> tuple[Any, ...]:
+    table = batch.table
+    if name == "masked_loss":
+        cells = (table.continuous, table.codes, table.values, table.offsets, batch.rows, batch.states)
+        return (prediction, *cells, batch.weight, 0.3)
+    return (prediction, table.continuous, table.codes, table.offsets, batch.rows, batch.states, batch.key)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_registration(native: ModuleType, name: str, kind: torch.dtype, differentiable: bool) -> None:
+    op = getattr(torch.ops.missdiff_fast, name).default
+    for case in ("mixed", "no_continuous", "no_categorical"):
+        prediction, batch = example(name, LAYOUTS[case], 5, kind)
+        torch.library.opcheck(op, raw_arguments(name, prediction.requires_grad_(differentiable), batch))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_compiles_whole(native: ModuleType, name: str, fresh_compiler: None) -> None:
+    table = make_batch(LAYOUTS["mixed"]).table
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def compiled(prediction: Tensor, rows: Tensor, states: Tensor, last: Tensor) -> Tensor:
+        return 2 * getattr(native, name)(prediction * 3, table, rows, states, last)
+
+    for size in (6, 11):
+        prediction, batch = example(name, LAYOUTS["mixed"], size)
+        leaf, same = prediction.clone().requires_grad_(), prediction.clone().requires_grad_()
+        last = batch.weight if name == "masked_loss" else batch.key
+        loss = compiled(leaf, batch.rows, batch.states, last)
+        loss.backward()
+        expected = 2 * call(native, name, same * 3, batch)
+        expected.backward()
+        assert torch.equal(loss, expected)
+        assert leaf.grad is not None
+        assert same.grad is not None
+        assert torch.equal(leaf.grad, same.grad)
+
+
+def test_compiles_with_inductor(native: ModuleType, fresh_compiler: None) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["mixed"], 11)
+    leaf, same = prediction.clone().requires_grad_(), prediction.clone().requires_grad_()
+
+    @torch.compile(fullgraph=True)
+    def compiled(prediction: Tensor) -> Tensor:
+        return call(native, "masked_loss", torch.tanh(prediction), batch)
+
+    compiled(leaf).backward()
+    call(native, "masked_loss", torch.tanh(same), batch).backward()
+    assert leaf.grad is not None
+    assert same.grad is not None
+    torch.testing.assert_close(leaf.grad, same.grad)
