@@ -1,0 +1,112 @@
+"""Errors of filled cells, worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast.evaluate import fill_mean_mode, imputation, imputation_errors
+
+TRUTH = pd.DataFrame(
+    {
+        "a": [0.0, 2.0, 4.0, 10.0],  # range 10
+        "b": [5, 5, 7, 9],  # range 4
+        "c": ["u", "v", "u", "w"],
+        "d": ["x", "x", "y", "y"],
+    }
+)
+OBSERVED = np.array([[0, 1, 0, 1], [0, 1, 0, 1], [1, 1, 0, 1], [1, 0, 1, 0]], dtype=bool)
+FILLED = pd.DataFrame(
+    {"a": [3.0, 6.0, 4.0, 10.0], "b": [5.0, 5.0, 7.0, 8.0], "c": ["u", "u", "w", "w"], "d": ["x", "x", "y", "y"]}
+)
+
+
+def test_errors_by_column() -> None:
+    errors = imputation_errors(TRUTH, FILLED, OBSERVED).set_index("column")
+    assert errors["kind"].tolist() == ["continuous", "continuous", "categorical", "categorical"]
+    assert errors["hidden"].tolist() == [2, 1, 3, 1]
+    # a: sqrt((0.3^2 + 0.4^2) / 2); b: 1/4; c: two of three wrong; d: right.
+    assert errors["error"].tolist() == pytest.approx([np.sqrt(0.125), 0.25, 2 / 3, 0.0])
+
+
+def test_averages() -> None:
+    result = imputation(TRUTH, FILLED, OBSERVED)
+    assert list(result.columns) == ["rmse", "category_error"]
+    assert result["rmse"].item() == pytest.approx((np.sqrt(0.125) + 0.25) / 2)
+    assert result["category_error"].item() == pytest.approx(100 / 3)
+
+
+def test_cells_that_were_not_hidden_do_not_count() -> None:
+    wrong = FILLED.assign(a=[3.0, 6.0, -99.0, -99.0], d=["?", "?", "?", "y"])
+    pd.testing.assert_frame_equal(imputation_errors(TRUTH, wrong, OBSERVED), imputation_errors(TRUTH, FILLED, OBSERVED))
+
+
+def test_a_column_without_hidden_cells_or_range_is_left_out_of_the_mean() -> None:
+    truth, filled = TRUTH.assign(b=5), FILLED.assign(b=6)
+    observed = OBSERVED.copy()
+    observed[:, 3] = True
+    errors = imputation_errors(truth, filled, observed)["error"]
+    assert errors.isna().tolist() == [False, True, False, True]
+    result = imputation(truth, filled, observed)
+    assert result["rmse"].item() == pytest.approx(np.sqrt(0.125))
+    assert result["category_error"].item() == pytest.approx(200 / 3)
+
+
+def test_numbers_may_be_measured_as_categories() -> None:
+    errors = imputation_errors(TRUTH, FILLED, OBSERVED, continuous=["a"]).set_index("column")
+    assert errors.loc["b", ["kind", "hidden", "error"]].tolist() == ["categorical", 1, 1.0]
+
+
+def test_nullable_numbers_are_numbers() -> None:
+    truth = TRUTH.astype({"b": "Int64"})
+    assert imputation(truth, FILLED.astype({"b": "Int64"}), OBSERVED)["rmse"].item() == pytest.approx(
+        imputation(TRUTH, FILLED, OBSERVED)["rmse"].item()
+    )
+
+
+def test_only_one_kind_of_column_gives_nan_for_the_other() -> None:
+    result = imputation(TRUTH[["c", "d"]], FILLED[["c", "d"]], OBSERVED[:, 2:])
+    assert np.isnan(result["rmse"].item())
+    assert result["category_error"].item() == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize(
+    ("filled", "observed", "message"),
+    [
+        (FILLED.drop(columns="a"), OBSERVED, "column 'a' is in the true table only"),
+        (FILLED[:3], OBSERVED, "must have the same rows and columns"),
+        (FILLED, OBSERVED[:, :3], "must have the same rows and columns"),
+        (FILLED.assign(c=[None, "u", "u", "w"]), OBSERVED, "column 'c' has hidden cells that are not filled"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(filled: pd.DataFrame, observed: np.ndarray, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        imputation_errors(TRUTH, filled, observed)
+
+
+def test_mean_and_mode() -> None:
+    holes = TRUTH.where(OBSERVED)
+    filled = fill_mean_mode(holes)
+    assert filled["a"].tolist() == [7.0, 7.0, 4.0, 10.0]
+    assert filled["b"].tolist() == pytest.approx([5, 5, 7, 17 / 3])
+    assert filled["c"].tolist() == ["w", "w", "w", "w"]
+    assert filled["d"].tolist() == ["x", "x", "y", "x"]
+    assert holes["a"].isna().sum() == 2
+
+
+def test_mean_and_mode_keep_complete_columns_and_the_index() -> None:
+    table = TRUTH.set_axis([4, 3, 2, 1])
+    pd.testing.assert_frame_equal(fill_mean_mode(table), table)
+
+
+def test_mean_and_mode_of_numbers_taken_as_categories_and_of_nullable_dtypes() -> None:
+    holes = pd.DataFrame({"n": pd.array([1, 1, 4, None], dtype="Int64"), "k": [2.0, 2.0, 5.0, np.nan]})
+    filled = fill_mean_mode(holes, continuous=["n"])
+    assert filled["n"].tolist() == [1.0, 1.0, 4.0, 2.0]
+    assert filled["k"].tolist() == [2.0, 2.0, 5.0, 2.0]
+
+
+def test_a_column_never_observed_has_no_mean() -> None:
+    with pytest.raises(ValueError, match="column 'a' has no observed cell; drop it"):
+        fill_mean_mode(pd.DataFrame({"a": [np.nan, np.nan]}))
