@@ -107,7 +107,8 @@ def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
     """
     pairs = (columns + 3) // 4 * 2
     u = _open_unit(philox(rows, 2 * pairs, key)).reshape(rows.shape[0], pairs, 2)
-    radius = torch.sqrt(-2.0 * _log(u[..., 0].contiguous()))
+    # MKL's float32 square root is not correctly rounded; through float64 the rounding is always right.
+    radius = torch.sqrt((-2.0 * _log(u[..., 0].contiguous())).double()).float()
     cosine, sine = _cos_sin_turn(u[..., 1].contiguous())
     return torch.stack([radius * cosine, radius * sine], 2).reshape(rows.shape[0], 2 * pairs)[:, :columns]
 
