@@ -58,3 +58,20 @@ def given_frame(
     if unknown:
         raise ValueError(f"given names unknown columns {unknown}; the model has {list(columns)}")
     return frame
+
+
+def in_learnt_dtypes(rows: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """The rows in the dtypes of another table; ValueError where a value would change by it."""
+    converted = {}
+    for name in like.columns:
+        column, dtype = rows[name], like[name].dtype
+        converted[name] = column.astype(dtype)
+        if not pd.api.types.is_numeric_dtype(dtype):
+            continue
+        changed = column.ne(converted[name]).to_numpy(dtype=bool)
+        if changed.any():
+            value = column[changed].iloc[0]
+            raise ValueError(
+                f"given value {value!r} of column {name!r} does not fit its dtype {dtype}: give a {dtype} value"
+            )
+    return pd.DataFrame(converted, index=rows.index)

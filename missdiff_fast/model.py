@@ -15,7 +15,7 @@ from torch import Tensor
 from missdiff_fast import checkpoint
 from missdiff_fast._backend import resolve_backend, resolve_device
 from missdiff_fast._seeding import check_seed, derive
-from missdiff_fast._validation import check_count, check_positive, given_frame
+from missdiff_fast._validation import check_count, check_positive, given_frame, in_learnt_dtypes
 from missdiff_fast.config import Config, SolverConfig
 from missdiff_fast.config import preset as find_preset
 from missdiff_fast.imputation import one_pass
@@ -145,7 +145,7 @@ class MissDiff:
             torch.manual_seed(derive(seed, "weights"))
             network = Denoiser(codec.layout, **vars(config.network)).to(device)
         self.config_, self.seed_, self.device_, self._backend = config, seed, device, backend
-        self.codec_, self.columns_ = codec, codec.columns
+        self.codec_, self.columns_ = codec, list(codec.schema.names)
         self._networks, history = Networks(network, network), History()
         rounds = config.refine.rounds_for(missing) if self.refine else 0
         try:
@@ -187,7 +187,9 @@ class MissDiff:
         known = given_frame(num_rows, given, self.columns_)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         drawn = self._draw(known, seed, self.config_.solver, "sample")
-        return drawn if given is None else self.codec_.fill(known.reindex(columns=self.columns_), drawn)
+        if given is None:
+            return drawn
+        return in_learnt_dtypes(self.codec_.fill(known.reindex(columns=self.columns_), drawn), drawn)
 
     def impute(self, X: pd.DataFrame) -> pd.DataFrame:
         """Fill the missing cells with conditional means (numbers, times) and most probable categories.
@@ -271,7 +273,8 @@ class MissDiff:
             ``column`` is not categorical.
         """
         self._check_fitted()
-        categories, group = self.codec_.category_values(column), self.codec_.group(column)
+        categories = self.codec_.category_values(column)
+        group = self.codec_.schema.categorical.index(column)
         table = self.codec_.encode(X.drop(columns=[column], errors="ignore"), partial=True).to(self.device_)
         bounds = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
         chance = torch.empty((len(table), len(categories)))
@@ -345,7 +348,7 @@ class MissDiff:
             raise ValueError(
                 f"{path} is no usable model: its description and its tensors do not fit ({error})"
             ) from error
-        model.columns_ = model.codec_.columns
+        model.columns_ = list(model.codec_.schema.names)
         return model
 
     def get_params(self) -> dict[str, Any]:

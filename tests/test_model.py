@@ -85,6 +85,11 @@ class TestSample:
         assert set(sample["sex"]) == {"male"}
         assert set(sample["age"]) == {30}
         assert sample["pressure"].nunique() > 1
+        assert sample.dtypes.equals(model.sample(1).dtypes)
+
+    def test_a_given_value_that_would_be_changed_is_refused(self, model: MissDiff) -> None:
+        with pytest.raises(ValueError, match=r"30\.5.*'age'|'age'.*30\.5"):
+            model.sample(4, given={"age": 30.5})
 
     def test_a_table_is_completed_row_for_row(self, model: MissDiff, table: pd.DataFrame) -> None:
         given = pd.DataFrame({"age": pd.array([30, pd.NA, 61], dtype="Int64"), "sex": [None, "male", "female"]})
