@@ -89,7 +89,7 @@ class CMakeBuild(build_ext):
         package = ROOT / "missdiff_fast" if self.inplace else Path(self.build_lib).resolve() / "missdiff_fast"
         package.mkdir(parents=True, exist_ok=True)
         if native == "off":
-            self.leave_out(package, "it was installed with MISSDIFF_NATIVE=off")
+            self.leave_out(package, "off", "it was installed with MISSDIFF_NATIVE=off")
             return
         try:
             tools = self.requirements()
@@ -98,15 +98,15 @@ class CMakeBuild(build_ext):
                 raise SetupError(f"MISSDIFF_NATIVE=on, but the extension cannot be built: {reason}") from None
             warning = f"WARNING: missdiff_fast is installed WITHOUT its native ops and will be slow: {reason}"
             print(warning, file=sys.stderr)
-            self.leave_out(package, f"{reason}; then install the package again")
+            self.leave_out(package, "no", f"{reason}; then install the package again")
         else:
             self.build(package, *tools)
 
-    def leave_out(self, package: Path, reason: str) -> None:
+    def leave_out(self, package: Path, native: str, reason: str) -> None:
         for stale in package.glob("_C.*"):
             stale.unlink()
         facts = {
-            "native": "no",
+            "native": native,
             "reason": reason,
             "version": self.distribution.get_version(),
             "python": platform.python_version(),

@@ -6,6 +6,7 @@ import importlib
 import json
 import platform
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,7 @@ def load() -> bool:
     -------
     bool
         True when `torch.ops.missdiff_fast` is registered; False when the package was installed without the extension.
+        Where that was for want of a compiler, not of the user's choosing, a RuntimeWarning says so.
 
     Raises
     ------
@@ -35,9 +37,12 @@ def load() -> bool:
     True
     """
     extensions = sorted(path.name for path in _FOLDER.glob("_C.*") if path.suffix in (".so", ".pyd"))
-    if not extensions:
-        return False
     facts = _facts()
+    if not extensions:
+        # pip shows no output of a build that succeeds, so this is where its warning can be seen.
+        if facts.get("native") == "no":
+            warnings.warn(_missing(facts), RuntimeWarning, stacklevel=2)
+        return False
     target = facts.get("torch_target", "2.10")
     if _release(torch.__version__) < _release(target):
         raise ImportError(_broken(facts, extensions, f"it needs torch {target} or newer"))

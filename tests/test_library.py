@@ -1,6 +1,7 @@
 import importlib
 import json
 import platform
+import re
 import shutil
 from pathlib import Path
 
@@ -60,12 +61,22 @@ def test_build_info_tells_what_was_built_and_what_runs():
 def test_without_extension_is_plain_pytorch_and_says_why(copy):
     reason = "a C++ compiler was not found; install one"
     library = copy({"_build.json": json.dumps({"native": "no", "reason": reason, "version": "0.1.0"})})
-    assert library.load() is False
+    with pytest.warns(RuntimeWarning, match=f"plain PyTorch, without its native ops: {re.escape(reason)}"):
+        assert library.load() is False
     info = library.build_info()
     assert info["native"].startswith("no: ")
     assert reason in info["native"]
     assert info["simd"] == "none"
     assert info["version"] == "0.1.0"
+
+
+def test_without_extension_by_choice_is_quiet(copy, recwarn):
+    library = copy(
+        {"_build.json": json.dumps({"native": "off", "reason": "it was installed with MISSDIFF_NATIVE=off"})}
+    )
+    assert library.load() is False
+    assert "MISSDIFF_NATIVE=off" in library.build_info()["native"]
+    assert not recwarn.list
 
 
 def test_never_installed_says_how_to_install(copy):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+DATA = {"missdiff_fast/datasets/census.csv.xz", "missdiff_fast/datasets/README.md"}
 
 pytestmark = pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="not in a source tree")
 
@@ -58,8 +59,7 @@ def test_sdist_has_what_a_build_and_its_tests_need(sdist):
     wanted = {"CMakeLists.txt", "setup.py", "pyproject.toml", "LICENSE", "Makefile", "CHANGELOG.md", "README.md"}
     wanted |= {str(path.relative_to(ROOT)) for folder in ("csrc", "docs") for path in (ROOT / folder).rglob("*.*")}
     wanted |= {str(path.relative_to(ROOT)) for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")}
-    wanted |= {str(path.relative_to(ROOT)) for path in ROOT.glob("missdiff_fast/datasets/*.csv.gz")}
-    wanted |= package_files(ROOT) | {"missdiff_fast/py.typed", "csrc/module.cpp"}
+    wanted |= package_files(ROOT) | DATA | {"missdiff_fast/py.typed", "csrc/module.cpp"}
     assert wanted - names == set()
 
 
@@ -76,14 +76,13 @@ def test_wheel_without_native_ops(sdist, tmp_path):
         facts = json.loads(archive.read("missdiff_fast/_build.json"))
         (entry_points,) = (archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
         (metadata,) = (archive.read(name).decode() for name in names if name.endswith("METADATA"))
-    assert facts["native"] == "no"
+    assert facts["native"] == "off"
     assert "MISSDIFF_NATIVE=off" in facts["reason"]
     assert "missdiff = missdiff_fast.cli:main" in entry_points
     assert "License-Expression: MIT" in metadata
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name for name in names if name.endswith(".py")} == package_files(ROOT)
-    assert "missdiff_fast/py.typed" in names
-    assert {str(path.relative_to(ROOT)) for path in ROOT.glob("missdiff_fast/datasets/*.csv.gz")} <= names
+    assert DATA | {"missdiff_fast/py.typed"} <= names
     assert all(name.split("/")[0] in ("missdiff_fast", "missdiff_fast-0.1.0.dist-info") for name in names)
     assert not [name for name in names if name.endswith((".so", ".cpp", ".h"))]
 
