@@ -46,7 +46,7 @@ def choice(variable: str) -> str:
 def tool(name: str, folder: str) -> str:
     """Path of a build tool, from its PyPI package if there is one, since a virtual environment need not be on PATH."""
     if importlib.util.find_spec(name):
-        path = shutil.which(name, path=getattr(importlib.import_module(name), folder))
+        path = shutil.which(name, path=getattr(importlib.import_module(name), folder, None))
         if path:
             return path
     path = shutil.which(name)
