@@ -68,6 +68,13 @@ def test_infinities(backend: ModuleType, dtype: torch.dtype) -> None:
     assert codes.tolist() == [[0], [1]]
 
 
+def test_nan_is_above_all_and_no_category(backend: ModuleType, dtype: torch.dtype) -> None:
+    x = torch.tensor([[math.nan, 0.5, math.nan], [0.5, math.nan, 0.5]], dtype=dtype)
+    places, codes = backend.decode(x, torch.tensor([1, 3]), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([0, 2]))
+    assert places.tolist() == [[2], [1]]
+    assert codes.tolist() == [[2], [2]]
+
+
 def test_many_boundaries(native: ModuleType, dtype: torch.dtype) -> None:
     g = torch.Generator().manual_seed(1)
     boundaries = torch.randn(100_003, generator=g, dtype=torch.float64).to(dtype).sort().values

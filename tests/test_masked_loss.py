@@ -65,7 +65,7 @@ def test_by_hand(backend: ModuleType) -> None:
     prediction = torch.tensor([[2.0, 5.0, 5.0, 4.0], [7.0, 1.0, 2.0, 8.0]], requires_grad=True)
     loss = backend.masked_loss(prediction, table, torch.tensor([0, 1]), states, torch.tensor([3.0, 9.0]))
     # Three cells are observed, one of them clean: 3 (2 - 1)^2 + 0.3 (4 - 2)^2 + ln 2.
-    assert float(loss) == pytest.approx((3 + 1.2 + math.log(2)) / 3, rel=1e-6)
+    assert loss.item() == pytest.approx((3 + 1.2 + math.log(2)) / 3, rel=1e-6)
     loss.backward()
     expected = [[6 / 3, -0.5 / 3, 0.5 / 3, 1.2 / 3], [0.0, 0.0, 0.0, 0.0]]
     assert prediction.grad is not None
@@ -87,7 +87,7 @@ def test_noise_loss_by_hand(backend: ModuleType) -> None:
     prediction.requires_grad_()
     loss = backend.masked_noise_loss(prediction, table, torch.tensor([0, 1]), states, make_key(0, 0))
     # Three encoded cells are observed and noisy: one of the first row, a group of two of the second.
-    assert float(loss) == pytest.approx((2**2 + 3**2 + 1) / 3, rel=1e-6)
+    assert loss.item() == pytest.approx((2**2 + 3**2 + 1) / 3, rel=1e-6)
     loss.backward()
     assert prediction.grad is not None
     expected = torch.tensor([[4 / 3, 0.0, 0.0], [0.0, 2.0, -2 / 3]])
@@ -339,7 +339,7 @@ def test_bad_arguments_are_named(native: ModuleType, name: str) -> None:
     prediction, good = example(name, LAYOUTS["mixed"], 5)
     changes: list[tuple[dict[str, Any], str]] = [
         ({"rows": good.rows.int()}, "rows"),
-        ({"rows": good.rows[:-1]}, "rows|prediction"),
+        ({"rows": good.rows[:-1]}, "rows|states"),
         ({"states": good.states.long()}, "states"),
         ({"states": good.states[:, :-1]}, "states"),
         ({"states": good.states[:-1]}, "states"),
@@ -354,6 +354,13 @@ def test_bad_arguments_are_named(native: ModuleType, name: str) -> None:
     for bad in (prediction[:, :-1], prediction[0], prediction.half(), prediction.long(), prediction.double()):
         with pytest.raises((ValueError, TypeError), match="prediction"):
             call(native, name, bad, good)
+
+
+def test_only_the_prediction_has_a_gradient(native: ModuleType) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["mixed"], 5)
+    weight = batch.weight.clone().requires_grad_()
+    with pytest.raises(ValueError, match="weight"):
+        call(native, "masked_loss", prediction, dataclasses.replace(batch, weight=weight)).backward()
 
 
 def test_values_are_needed(backend: ModuleType) -> None:

@@ -227,6 +227,19 @@ def test_batch_splits_and_threads_change_no_bit(backend: ModuleType) -> None:
     assert torch.equal(torch.cat(parts), whole[0])
 
 
+@pytest.mark.parametrize("case", ["mixed", "no_categorical", "no_continuous", "one_category"])
+@pytest.mark.parametrize("softmax", [True, False])
+def test_gradcheck(backend: ModuleType, case: str, softmax: bool) -> None:
+    call = example(LAYOUTS[case], 3, torch.float64)
+
+    def function(x: Tensor, prediction: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
+        return replace(call, x=x, prediction=prediction, previous=previous).run(backend, softmax=softmax)
+
+    assert call.previous is not None
+    leaves = [x.requires_grad_() for x in (call.x, call.prediction, call.previous)]
+    assert torch.autograd.gradcheck(function, leaves)
+
+
 def test_reference_on_every_device(device: torch.device, layout: Layout) -> None:
     call = example(layout)
     there = Call(*(x.to(device) for x in call.arguments()))
@@ -262,7 +275,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
 @pytest.mark.parametrize("offsets", [[5, 7, 10, 11, 18, 21], [5, 7, 10, 9, 18, 20], [-1, 7, 10, 11, 18, 20]])
 def test_offsets_that_do_not_fit(native: ModuleType, offsets: list[int]) -> None:
     call = replace(example(LAYOUTS["mixed"], 5), offsets=torch.tensor(offsets))
-    with pytest.raises((ValueError, RuntimeError), match="offsets"):
+    with pytest.raises((ValueError, RuntimeError), match=r"offsets|categories|states"):
         call.run(native)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -85,6 +84,11 @@ class EncodedTable:
     codes: Tensor  # [N, K] int16
     layout: Layout
     values: Tensor | None = None  # [N, C]
+    offsets: Tensor = field(init=False, repr=False)  # `Layout.offsets` on the table's device, int64 [K + 1]
+
+    def __post_init__(self) -> None:
+        # Made at once: torch.compile cannot trace a cached property, which takes a lock before Python 3.12.
+        object.__setattr__(self, "offsets", self.layout.offsets(self.device))
 
     def __len__(self) -> int:
         return self.continuous.shape[0]
@@ -93,11 +97,6 @@ class EncodedTable:
     def device(self) -> torch.device:
         """Where the cells are."""
         return self.continuous.device
-
-    @cached_property
-    def offsets(self) -> Tensor:
-        """`Layout.offsets` on this table's device, int64 ``[K + 1]``."""
-        return self.layout.offsets(self.device)
 
     def observed(self) -> Tensor:
         """True where a cell is observed: bool ``[N, J]``, the continuous columns first."""
