@@ -61,17 +61,11 @@ def given_frame(
 
 
 def in_learnt_dtypes(rows: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
-    """The rows in the dtypes of another table; ValueError where a value would change by it."""
-    converted = {}
+    """The rows in the dtypes of another table; ValueError where an integer column has a fraction."""
     for name in like.columns:
-        column, dtype = rows[name], like[name].dtype
-        converted[name] = column.astype(dtype)
-        if not pd.api.types.is_numeric_dtype(dtype):
-            continue
-        changed = column.ne(converted[name]).to_numpy(dtype=bool)
-        if changed.any():
-            value = column[changed].iloc[0]
-            raise ValueError(
-                f"given value {value!r} of column {name!r} does not fit its dtype {dtype}: give a {dtype} value"
-            )
-    return pd.DataFrame(converted, index=rows.index)
+        if pd.api.types.is_integer_dtype(like[name].dtype):
+            fraction = (pd.to_numeric(rows[name]) % 1 != 0).to_numpy(dtype=bool)
+            if fraction.any():
+                value = rows[name][fraction].iloc[0]
+                raise ValueError(f"given value {value!r} of column {name!r} is not whole, as the column is: round it")
+    return rows.astype(like.dtypes)

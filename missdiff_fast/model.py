@@ -335,7 +335,8 @@ class MissDiff:
             part, _, rest = name.partition(".")
             parts.setdefault(part, {})[rest] = tensor
         try:
-            model = cls(**{**meta["parameters"], "device": device, "backend": backend})
+            settings = {**meta["parameters"], "missing_values": tuple(meta["parameters"]["missing_values"])}
+            model = cls(**{**settings, "device": device, "backend": backend})
             model.config_, model.seed_ = Config.from_dict(meta["config"]), meta["seed"]
             model.codec_ = Codec.from_state(meta["codec"], parts["codec"])
             model.history_ = pd.DataFrame(meta["history"])
