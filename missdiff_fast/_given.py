@@ -1,0 +1,98 @@
+"""Known values as they are written on a command line: ``COL=VALUE``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from missdiff_fast.table import Codec, Column
+
+_NOUNS = {
+    "integer": "whole number",
+    "float": "number",
+    "boolean": "truth value (True or False)",
+    "string": "text",
+    "datetime": "date and time",
+    "zoned": "date and time",
+    "date": "date",
+    "timedelta": "duration",
+}
+
+
+def parse_given(codec: Codec, text: str) -> tuple[Any, object]:
+    """Read ``COL=VALUE`` as a column of the table and a value of that column's type.
+
+    Raises
+    ------
+    ValueError
+        No such column, or a value that is none of its type or categories.
+    """
+    schema = codec.schema
+    # A column's name may itself hold "=": the longest that fits is meant.
+    matches = [column for column in schema if text.startswith(f"{column.name}=")]
+    if not matches:
+        names = ", ".join(str(name) for name in schema.names)
+        raise ValueError(f"--given {text!r}: write COL=VALUE, with one of the columns {names}")
+    column = max(matches, key=lambda match: len(str(match.name)))
+    value = text[len(str(column.name)) + 1 :]
+    try:
+        if column.kind == "categorical":
+            return column.name, _category(codec.category_values(column.name), value)
+        return column.name, _value(column, value)
+    except (ValueError, OverflowError) as error:
+        reason = f"{value!r} is no {_NOUNS[column.family]}" if column.kind != "categorical" else str(error)
+        raise ValueError(f"--given {text!r}: {reason} (column {column.name!r})") from error
+
+
+def _category(categories: list[object], value: str) -> object:
+    categories = [category.item() if isinstance(category, np.generic) else category for category in categories]
+    for category in categories:
+        if str(category) == value or (isinstance(category, bool) and str(category).lower() == value.lower()):
+            return category
+    for category in categories:
+        if isinstance(category, (int, float)) and not isinstance(category, bool) and _is_number(value, category):
+            return category
+    shown = ", ".join(str(category) for category in categories[:20])
+    rest = f", ... ({len(categories)} in all)" if len(categories) > 20 else ""
+    raise ValueError(f"{value!r} is no category; the model knows {shown}{rest}")
+
+
+def _is_number(text: str, number: float) -> bool:
+    try:
+        return float(text) == number
+    except ValueError:
+        return False
+
+
+def _value(column: Column, text: str) -> object:
+    family = column.family
+    if family == "integer":
+        return int(text)
+    if family == "float":
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError("not finite")
+        return number
+    if family == "boolean":
+        return _category([False, True], text)
+    if family == "timedelta":
+        return _not_missing(pd.Timedelta(text))
+    if family == "string":
+        return text
+    time_stamp = _not_missing(pd.Timestamp(text))
+    if family == "zoned":
+        zone = pd.Series(dtype=column.dtype).dt.tz
+        return time_stamp.tz_localize(zone) if time_stamp.tz is None else time_stamp.tz_convert(zone)
+    if time_stamp.tz is not None:
+        raise ValueError("the column has no time zone")
+    return time_stamp.date() if family == "date" else time_stamp
+
+
+def _not_missing(value: Any) -> Any:
+    if value is pd.NaT:
+        raise ValueError("missing")
+    return value

@@ -1,0 +1,577 @@
+"""The command as its user meets it: what it writes, what it says, and its exit codes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast import MissDiff, __version__
+from missdiff_fast.cli import build_parser, main
+from missdiff_fast.table import io
+
+ROWS = 120
+COMMANDS = ["fit", "sample", "impute", "info", "demo"]
+
+
+def make_table() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "patient": [f"p{i}" for i in range(ROWS)],
+            "age": pd.array(random.integers(20, 90, ROWS), dtype="Int64"),
+            "dose=mg": np.round(random.normal(5, 1, ROWS), 2),
+            "sex": random.choice(["female", "male"], ROWS),
+            "ward": random.choice([10, 20, 30], ROWS),
+        }
+    )
+    holes = random.random(table.shape) < 0.2
+    holes[:, [0, 4]] = False
+    return table.mask(holes)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data.csv and the model that was fitted on it."""
+    folder = tmp_path_factory.mktemp("cli")
+    make_table().to_csv(folder / "data.csv", index=False)
+    line = f"fit {folder}/data.csv -o {folder}/m.missdiff --steps 20 --seed 1 --drop patient --categorical ward"
+    assert main(line.split()) == 0
+    return folder
+
+
+@pytest.fixture
+def data(folder: Path) -> str:
+    return str(folder / "data.csv")
+
+
+@pytest.fixture
+def model(folder: Path) -> str:
+    return str(folder / "m.missdiff")
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """Run the command, which must end with code 2, nothing on stdout and one line on stderr; the line."""
+    try:
+        code: object = main([str(arg) for arg in args])
+    except SystemExit as stop:
+        code = stop.code
+    output = capsys.readouterr()
+    assert code == 2, output.err
+    assert output.out == ""
+    assert output.err.startswith("missdiff: error: ")
+    assert output.err.count("\n") == 1
+    return output.err.removeprefix("missdiff: error: ").rstrip("\n")
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_every_command_has_help(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as stop:
+            main([command, "--help"])
+        assert stop.value.code == 0
+        text = capsys.readouterr().out
+        assert text.startswith(f"usage: missdiff {command}")
+        assert "--debug" in text
+
+    def test_the_command_lists_its_commands(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as stop:
+            main(["--help"])
+        assert stop.value.code == 0
+        text = capsys.readouterr().out
+        assert all(f"    {command} " in text for command in COMMANDS)
+
+    def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as stop:
+            main(["--version"])
+        assert stop.value.code == 0
+        assert capsys.readouterr().out == f"missdiff_fast {__version__}\n"
+
+    def test_help_imports_nothing_heavy(self) -> None:
+        code = (
+            "import sys\nfrom missdiff_fast.cli import main\ntry: main(['fit', '--help'])\nexcept SystemExit: pass\n"
+            "sys.exit(int(bool({'torch', 'pandas', 'numpy'} & set(sys.modules))))"
+        )
+        assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+    def test_the_package_runs_as_a_module(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "missdiff_fast", "--version"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0
+        assert done.stdout == f"missdiff_fast {__version__}\n"
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            ([], "the following arguments are required: COMMAND (see 'missdiff --help')"),
+            (["train"], "argument COMMAND: invalid choice: 'train'"),
+            (["fit", "a.csv"], "the following arguments are required: -o/--output (see 'missdiff fit --help')"),
+            (["fit", "a.csv", "-o", "m", "--steps", "many"], "argument --steps: invalid int value: 'many'"),
+            (["fit", "a.csv", "-o", "m", "--backend", "gpu"], "argument --backend: invalid choice: 'gpu'"),
+            (["sample", "m", "-o", "a.csv"], "the following arguments are required: -n/--num-rows"),
+            (["info", "--colour"], "unrecognized arguments: --colour"),
+        ],
+    )
+    def test_bad_options(self, args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert refused(capsys, *args).startswith(message)
+
+    def test_every_option_of_fit_reaches_the_model(self, data: str, tmp_path: Path, monkeypatch: Any) -> None:
+        seen: dict[str, object] = {}
+
+        class Fake:
+            def __init__(self, **kwargs: object) -> None:
+                seen.update(kwargs)
+
+            def fit(self, frame: pd.DataFrame, categorical_columns: list[str] | None) -> None:
+                seen.update(frame=frame, categorical_columns=categorical_columns)
+
+            def save(self, path: Path) -> None:
+                seen.update(path=path)
+
+        monkeypatch.setattr("missdiff_fast.model.MissDiff", Fake)
+        line = (
+            f"fit {data} -o {tmp_path}/m --steps 7 --batch-size 8 --learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
+            "--device cpu --backend reference --no-refine --missing-values male --missing-values 20 --categorical ward "
+            "--drop age --drop patient --max-categories 9 --separator , --decimal . --encoding utf-8 --quiet"
+        )
+        assert main(line.split()) == 0
+        frame = seen.pop("frame")
+        assert isinstance(frame, pd.DataFrame)
+        assert list(frame.columns) == ["dose=mg", "sex", "ward"]
+        assert set(frame["sex"].dropna()) == {"female"}
+        assert set(frame["ward"].dropna()) == {10, 30}
+        assert str(frame["ward"].dtype) == "Int64"
+        assert seen == {
+            "steps": 7,
+            "batch_size": 8,
+            "learning_rate": 0.5,
+            "width": 16,
+            "blocks": 2,
+            "random_state": 3,
+            "device": "cpu",
+            "backend": "reference",
+            "refine": False,
+            "verbose": False,
+            "missing_values": ["male", "20", 20.0],
+            "max_categories": 9,
+            "categorical_columns": ["ward"],
+            "path": tmp_path / "m",
+        }
+
+    def test_defaults_leave_the_settings_to_the_model(self) -> None:
+        args = build_parser().parse_args(["fit", "a.csv", "-o", "m"])
+        assert [args.steps, args.batch_size, args.learning_rate, args.width, args.blocks, args.seed] == [None] * 6
+        assert args.refine is True
+        assert (args.device, args.backend, args.max_categories) == ("auto", "auto", 100)
+
+
+class TestFit:
+    def test_the_model_is_there_and_knows_its_columns(self, model: str) -> None:
+        loaded = MissDiff.load(model)
+        assert list(loaded.columns_) == ["age", "dose=mg", "sex", "ward"]
+        assert loaded.codec_.schema["ward"].kind == "categorical"
+        assert loaded.codec_.schema["age"].family == "integer"
+
+    def test_quiet_where_stderr_is_no_terminal(self, data: str, tmp_path: Path) -> None:
+        line = f"-m missdiff_fast fit {data} -o {tmp_path}/m --drop patient --steps 2"
+        done = subprocess.run(
+            [sys.executable, *line.split()],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    def test_progress_where_stderr_is_a_terminal(
+        self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        line = ["fit", data, "-o", f"{tmp_path}/m", "--drop", "patient", "--steps", "2"]
+        assert main(line) == 0
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert "120 rows, 4 columns, " in output.err
+        assert f"{tmp_path}/m: the model, trained in " in output.err
+        assert main([*line, "--quiet"]) == 0
+        assert capsys.readouterr().err == ""
+
+    def test_a_missing_table(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert refused(capsys, "fit", "nowhere.csv", "-o", tmp_path / "m") == "nowhere.csv: there is no such file"
+        assert refused(capsys, "fit", tmp_path, "-o", tmp_path / "m") == f"{tmp_path} is a folder, not a file"
+
+    def test_a_table_that_cannot_be_read(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "broken.parquet").write_bytes(b"no parquet")
+        assert "broken.parquet" in refused(capsys, "fit", tmp_path / "broken.parquet", "-o", tmp_path / "m")
+        (tmp_path / "empty.csv").write_bytes(b"")
+        assert "empty.csv" in refused(capsys, "fit", tmp_path / "empty.csv", "-o", tmp_path / "m")
+        (tmp_path / "table.docx").write_bytes(b"?")
+        assert "table.docx" in refused(capsys, "fit", tmp_path / "table.docx", "-o", tmp_path / "m")
+
+    def test_bad_settings_and_columns(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        fit = ["fit", data, "-o", tmp_path / "m"]
+        assert "column 'patient'" in refused(capsys, *fit)
+        assert "steps must be at least 1" in refused(capsys, *fit, "--drop", "patient", "--steps", "0")
+        assert "device" in refused(capsys, *fit, "--drop", "patient", "--device", "abacus")
+        assert refused(capsys, *fit, "--drop", "weight").startswith("--drop 'weight': the table has no such column")
+        assert "weight" in refused(capsys, *fit, "--drop", "patient", "--categorical", "weight")
+        assert files(tmp_path) == []
+
+    def test_the_output_is_checked_before_any_work(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("missdiff_fast.commands.read_table", lambda *_, **__: pytest.fail("the table was read"))
+        (tmp_path / "data.csv").write_text("a,b\n1,2\n")
+        fit = ["fit", tmp_path / "data.csv", "-o"]
+        gone = tmp_path / "no" / "m"
+        assert refused(capsys, *fit, gone) == (
+            f"-o {gone}: there is no folder {gone.parent}; make it first (mkdir -p {gone.parent})"
+        )
+        assert refused(capsys, *fit, tmp_path) == f"-o {tmp_path} is a folder; give the name of a file"
+
+        def read_only(**_: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr("missdiff_fast.commands.tempfile.TemporaryFile", read_only)
+        assert refused(capsys, *fit, tmp_path / "m") == (
+            f"-o {tmp_path / 'm'}: the folder {tmp_path} cannot be written to (Read-only file system)"
+        )
+
+    def test_a_full_disk_harms_no_model(
+        self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "m").write_text("the old model")
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("missdiff_fast.checkpoint.save_file", full)
+        message = refused(capsys, "fit", data, "-o", tmp_path / "m", "--drop", "patient", "--steps", "1")
+        assert "No space left on device" in message
+        assert str(tmp_path / "m") in message
+        assert (tmp_path / "m").read_text() == "the old model"
+        assert files(tmp_path) == ["m"]
+
+
+class TestInterrupt:
+    def test_ctrl_c_while_training_keeps_the_model(self, data: str, tmp_path: Path) -> None:
+        output = tmp_path / "m.missdiff"
+        with started(
+            ["fit", data, "-o", str(output), "--drop", "patient", "--steps", "1000000", "--seed", "0"]
+        ) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "training\n"
+            time.sleep(0.5)
+            child.send_signal(signal.SIGINT)
+            _, err = child.communicate(timeout=30)
+        assert child.returncode == 130
+        assert err.count("\n") == 1
+        assert err.startswith("missdiff: interrupted: the model as trained so far (")
+        assert err.endswith(f" steps) is in {output}\n")
+        assert files(tmp_path) == ["m.missdiff"]
+        assert MissDiff.load(output).sample(3).shape == (3, 4)
+
+    def test_ctrl_c_before_training_leaves_nothing(
+        self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("missdiff_fast.table.Codec.fit", stop)
+        assert main(["fit", data, "-o", f"{tmp_path}/m", "--drop", "patient"]) == 130
+        assert capsys.readouterr().err == "missdiff: interrupted: training had not begun, so there is no model\n"
+        assert files(tmp_path) == []
+
+    def test_ctrl_c_elsewhere(
+        self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        (tmp_path / "out.csv").write_text("old")
+        monkeypatch.setattr(pd.DataFrame, "to_csv", stop)
+        assert main(["sample", model, "-n", "3", "-o", f"{tmp_path}/out.csv"]) == 130
+        assert capsys.readouterr().err == "missdiff: interrupted\n"
+        assert files(tmp_path) == ["out.csv"]
+        assert (tmp_path / "out.csv").read_text() == "old"
+
+
+class started:  # noqa: N801
+    """The command in a process of its own, which says "training" on stdout when it takes its first step."""
+
+    CODE = """
+import signal, sys
+import missdiff_fast.training as training
+from missdiff_fast.cli import main
+begin = training.draw_states
+def draw_states(*args):
+    if draw_states.first:
+        draw_states.first = False
+        print("training", flush=True)
+    return begin(*args)
+draw_states.first = True
+training.draw_states = draw_states
+sys.exit(main(sys.argv[1:]))
+"""
+
+    def __init__(self, args: list[str]) -> None:
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", self.CODE, *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A test run in the background ignores SIGINT, and its children would.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+        )
+
+    def __enter__(self) -> subprocess.Popen[str]:
+        return self.child
+
+    def __exit__(self, *_: object) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.communicate()
+
+
+class TestSample:
+    def test_rows_go_to_a_file_or_to_stdout(
+        self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["sample", model, "-n", "4", "-o", f"{tmp_path}/out.csv"]) == 0
+        assert capsys.readouterr() == ("", "")
+        assert main(["sample", model, "-n", "4"]) == 0
+        output = capsys.readouterr()
+        assert output.err == ""
+        assert output.out == (tmp_path / "out.csv").read_text()
+        frame = pd.read_csv(tmp_path / "out.csv")
+        assert list(frame.columns) == ["age", "dose=mg", "sex", "ward"]
+        assert frame["age"].dtype == np.int64
+        assert not frame.isna().to_numpy().any()
+
+    @pytest.mark.parametrize("name", ["out.csv.gz", "out.tsv", "out.parquet", "out.feather"])
+    def test_the_name_tells_the_format(self, model: str, tmp_path: Path, name: str) -> None:
+        assert main(["sample", model, "-n", "5", "--seed", "2", "-o", f"{tmp_path}/{name}"]) == 0
+        assert io.read_table(tmp_path / name).shape == (5, 4)
+
+    def test_seeds(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+        def rows(*options: str) -> str:
+            assert main(["sample", model, "-n", "6", *options]) == 0
+            return capsys.readouterr().out
+
+        assert rows("--seed", "5") == rows("--seed", "5") != rows("--seed", "6")
+
+    def test_given_values_hold_in_every_row(self, model: str, tmp_path: Path) -> None:
+        given = [part for text in ("age=33", "dose=mg=4.5", "sex=male", "ward=20") for part in ("--given", text)]
+        assert main(["sample", model, "-n", "3", *given[2:], "-o", f"{tmp_path}/out.parquet"]) == 0
+        frame = pd.read_parquet(tmp_path / "out.parquet")
+        assert frame[["dose=mg", "sex", "ward"]].drop_duplicates().values.tolist() == [[4.5, "male", 20]]
+        assert main(["sample", model, "-n", "2", *given, "-o", f"{tmp_path}/out.parquet"]) == 0
+        assert pd.read_parquet(tmp_path / "out.parquet")["age"].tolist() == [33, 33]
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ("weight=3", "--given 'weight=3': write COL=VALUE, with one of the columns age, dose=mg, sex, ward"),
+            ("age", "--given 'age': write COL=VALUE"),
+            ("age=old", "--given 'age=old': 'old' is no whole number (column 'age')"),
+            ("age=30.5", "--given 'age=30.5': '30.5' is no whole number (column 'age')"),
+            ("dose=mg=much", "--given 'dose=mg=much': 'much' is no number (column 'dose=mg')"),
+            ("sex=x", "--given 'sex=x': 'x' is no category; the model knows female, male (column 'sex')"),
+            ("ward=15", "--given 'ward=15': '15' is no category; the model knows 10, 20, 30 (column 'ward')"),
+        ],
+    )
+    def test_bad_given(self, model: str, given: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert refused(capsys, "sample", model, "-n", 3, "--given", given).startswith(message)
+
+    def test_bad_numbers_and_files(
+        self, model: str, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert "num_rows must be at least 0, got -3" in refused(capsys, "sample", model, "-n", -3)
+        assert refused(capsys, "sample", "none.m", "-n", 3) == "none.m: there is no such file"
+        assert data in refused(capsys, "sample", data, "-n", 3)
+        short = tmp_path / "short.missdiff"
+        short.write_bytes(Path(model).read_bytes()[:-100])
+        assert str(short) in refused(capsys, "sample", short, "-n", 3)
+        assert "out.docx" in refused(capsys, "sample", model, "-n", 3, "-o", tmp_path / "out.docx")
+        assert files(tmp_path) == ["short.missdiff"]
+
+    def test_a_full_disk_harms_no_table(
+        self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "out.csv").write_text("old")
+
+        def full(frame: pd.DataFrame, stream: Any, **_: object) -> None:
+            stream.write("age,")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+        message = refused(capsys, "sample", model, "-n", 3, "-o", tmp_path / "out.csv")
+        assert "No space left on device" in message
+        assert str(tmp_path / "out.csv") in message
+        assert files(tmp_path) == ["out.csv"]
+        assert (tmp_path / "out.csv").read_text() == "old"
+        assert "No space left" in refused(capsys, "sample", model, "-n", 3, "-o", tmp_path / "new.csv")
+        assert files(tmp_path) == ["out.csv"]
+
+    def test_more_rows_than_memory(
+        self, model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def greedy(*_: object, **__: object) -> None:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 byte")
+
+        monkeypatch.setattr(MissDiff, "sample", greedy)
+        assert refused(capsys, "sample", model, "-n", 3).startswith("not enough memory: DefaultCPUAllocator")
+
+    def test_a_reader_that_has_seen_enough_is_no_error(self, model: str) -> None:
+        line = f"{sys.executable} -m missdiff_fast sample {model} -n 20000 | head -n 1"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "age,dose=mg,sex,ward\n", "")
+
+
+class TestImpute:
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> str:
+        make_table().drop(columns="patient").to_csv(tmp_path / "table.csv", index=False)
+        return str(tmp_path / "table.csv")
+
+    def test_holes_are_filled_and_the_rest_is_kept(
+        self, model: str, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["impute", model, table, "-o", f"{tmp_path}/out.csv"]) == 0
+        assert capsys.readouterr() == ("", "")
+        before, after = (pd.read_csv(path, dtype=str) for path in (table, tmp_path / "out.csv"))
+        assert not after.isna().to_numpy().any()
+        assert before.isna().to_numpy().any()
+        assert (after[before.notna()].fillna("") == before.fillna("")).all(axis=None)
+        assert after["age"].str.fullmatch(r"\d+").all()
+        assert main(["impute", model, table]) == 0
+        assert capsys.readouterr().out == (tmp_path / "out.csv").read_text()
+
+    def test_draws(self, model: str, table: str, tmp_path: Path) -> None:
+        assert main(["impute", model, table, "-o", f"{tmp_path}/out.csv.gz", "--draws", "3", "--seed", "4"]) == 0
+        assert files(tmp_path) == ["out-1.csv.gz", "out-2.csv.gz", "out-3.csv.gz", "table.csv"]
+        first, second = (pd.read_csv(tmp_path / f"out-{m}.csv.gz") for m in (1, 2))
+        assert not first.isna().to_numpy().any()
+        assert not first.equals(second)
+
+    def test_a_column_is_kept(self, model: str, data: str, tmp_path: Path) -> None:
+        assert main(["impute", model, data, "--keep", "patient", "-o", f"{tmp_path}/out.csv"]) == 0
+        after = pd.read_csv(tmp_path / "out.csv")
+        assert list(after.columns) == list(make_table().columns)
+        assert after["patient"].equals(make_table()["patient"])
+
+    def test_marks_of_missing_cells_are_remembered(self, tmp_path: Path) -> None:
+        table = tmp_path / "marked.csv"
+        table.write_text("a,b\n" + "".join(f"{i if i % 5 else '?'},{'x' if i % 2 else -9}\n" for i in range(1, 60)))
+        marks = ["--missing-values", "?", "--missing-values=-9"]
+        table.write_text(table.read_text() + "61,y\n")
+        assert main(["fit", str(table), "-o", f"{tmp_path}/m", "--steps", "3", *marks]) == 0
+        assert main(["impute", f"{tmp_path}/m", str(table), "-o", f"{tmp_path}/out.csv"]) == 0
+        after = pd.read_csv(tmp_path / "out.csv")
+        assert after["a"].dtype == np.int64
+        assert set(after["b"]) <= {"x", "y"}
+
+    def test_refusals(self, model: str, data: str, table: str, tmp_path: Path, capsys: Any) -> None:
+        impute = ["impute", model]
+        out = tmp_path / "out.csv"
+        assert refused(capsys, *impute, data, "-o", out) == (
+            f"{data} has columns the model does not know: ['patient']; --keep 'patient' copies one as it is"
+        )
+        assert refused(capsys, *impute, table, "--keep", "nurse").startswith("--keep 'nurse': the table has no such")
+        assert refused(capsys, *impute, table, "--draws", 0, "-o", out) == "--draws must be at least 1, not 0"
+        assert refused(capsys, *impute, table, "--draws", 2) == (
+            "--draws writes one file for each draw: say where with -o OUT"
+        )
+        frame = pd.read_csv(table)
+        frame.drop(columns="age").to_csv(tmp_path / "narrow.csv", index=False)
+        assert "'age'" in refused(capsys, *impute, tmp_path / "narrow.csv")
+        frame.assign(sex="unknown").to_csv(tmp_path / "strange.csv", index=False)
+        message = refused(capsys, *impute, tmp_path / "strange.csv")
+        assert "'sex'" in message
+        assert "'unknown'" in message
+        frame.assign(age="old").to_csv(tmp_path / "words.csv", index=False)
+        assert "'age'" in refused(capsys, *impute, tmp_path / "words.csv")
+        assert not out.exists()
+
+
+class TestInfo:
+    def test_installation(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["info"]) == 0
+        lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+        assert lines["version"].strip() == __version__
+        assert {"native", "simd", "torch", "python", "torch threads"} <= set(lines)
+        assert int(lines["torch threads"]) >= 1
+
+    def test_model(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["info", model]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert ["columns", "4"] in lines
+        assert ["seed", "of", "fit", "1"] in lines
+        assert ["age", "continuous", "Int64"] in lines
+        assert ["sex", "categorical", "object", "2"] in lines
+        assert ["ward", "categorical", "int64", "3"] in lines
+
+    def test_no_model(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "m").write_bytes(b"not a model")
+        assert str(tmp_path / "m") in refused(capsys, "info", tmp_path / "m")
+        assert "gone" in refused(capsys, "info", tmp_path / "gone")
+
+
+class TestFaultsOfOurs:
+    @pytest.fixture(autouse=True)
+    def _break(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        def broken(*_: object, **__: object) -> None:
+            {}["lost"]
+
+        monkeypatch.setattr(MissDiff, "sample", broken)
+        return iter([None])
+
+    def test_they_end_with_code_1_and_say_how_to_report(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["sample", model, "-n", "3"]) == 1
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert output.err.startswith("missdiff: internal error: KeyError: 'lost'. This is a fault of missdiff")
+        assert "please report it, with what 'missdiff info' prints" in output.err
+        assert output.err.count("\n") == 1
+
+    def test_debug_shows_where(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["sample", model, "-n", "3", "--debug"]) == 1
+        assert "in broken\n" in capsys.readouterr().err
+
+    def test_an_error_from_beneath_is_ours(
+        self, model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(MissDiff, "sample", lambda *_, **__: pd.Timestamp("no time"))
+        assert main(["sample", model, "-n", "3"]) == 1
+        assert "internal error: DateParseError" in capsys.readouterr().err
+
+
+def test_a_warning_is_one_line(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = MissDiff.sample
+
+    def warns(self: MissDiff, *args: Any, **kwargs: Any) -> pd.DataFrame:
+        warnings.warn("something is\n odd", UserWarning, stacklevel=2)
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(MissDiff, "sample", warns)
+    assert main(["sample", model, "-n", "1", "-o", os.fspath(tmp_path / "a.csv")]) == 0
+    assert capsys.readouterr().err == "missdiff: warning: something is odd\n"

@@ -1,0 +1,85 @@
+"""Known values as they are written on a command line."""
+
+from __future__ import annotations
+
+import datetime
+
+import pandas as pd
+import pytest
+
+from missdiff_fast._given import parse_given
+from missdiff_fast.table import Codec
+
+FRAME = pd.DataFrame(
+    {
+        "n": [1, 2, 3, 4],
+        "n=x": [0.5, 1.5, 2.5, 3.5],
+        "flag": [True, False, True, False],
+        "grade": pd.Categorical(["a", "b", "a", "b"], ["b", "a"], ordered=True),
+        "level": [1.0, 2.5, 1.0, 2.5],
+        "when": pd.date_range("2024-01-01", periods=4),
+        "zoned": pd.date_range("2024-01-01", periods=4, tz="Europe/Berlin"),
+        "day": [datetime.date(2024, 1, d) for d in (1, 2, 3, 4)],
+        "span": pd.to_timedelta([1, 2, 3, 4], unit="h"),
+        "same": "north",
+        7: [5, 6, 7, 9],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def codec() -> Codec:
+    return Codec.fit(FRAME, categorical_columns=["level"])
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "value"),
+    [
+        ("n=3", "n", 3),
+        ("n= 3", "n", 3),
+        ("n=x=2.25", "n=x", 2.25),
+        ("flag=True", "flag", True),
+        ("flag=false", "flag", False),
+        ("grade=a", "grade", "a"),
+        ("level=1", "level", 1.0),
+        ("level=2.50", "level", 2.5),
+        ("when=2024-01-02", "when", pd.Timestamp("2024-01-02")),
+        ("when=2024-01-02 12:30", "when", pd.Timestamp("2024-01-02 12:30")),
+        ("zoned=2024-01-02", "zoned", pd.Timestamp("2024-01-02", tz="Europe/Berlin")),
+        ("zoned=2024-01-02T00:00Z", "zoned", pd.Timestamp("2024-01-02 01:00", tz="Europe/Berlin")),
+        ("day=2024-01-03", "day", datetime.date(2024, 1, 3)),
+        ("span=90min", "span", pd.Timedelta(hours=1.5)),
+        ("same=north", "same", "north"),
+        ("7=6", 7, 6),
+    ],
+)
+def test_values_have_the_type_of_their_column(codec: Codec, text: str, column: object, value: object) -> None:
+    assert parse_given(codec, text) == (column, value)
+    assert type(parse_given(codec, text)[1]) is type(value)
+    codec.encode(pd.DataFrame({column: [value]}), partial=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("n", "write COL=VALUE"),
+        ("m=1", "write COL=VALUE, with one of the columns n, n=x, flag"),
+        ("n=", "'' is no whole number"),
+        ("n=1e400", "is no whole number"),
+        ("n=x=nan", "'nan' is no number"),
+        ("n=x=inf", "'inf' is no number"),
+        ("flag=perhaps", "'perhaps' is no category; the model knows False, True"),
+        ("grade=c", "'c' is no category; the model knows b, a"),
+        ("level=high", "'high' is no category; the model knows 1.0, 2.5"),
+        ("when=soon", "'soon' is no date and time"),
+        ("when=", "'' is no date and time"),
+        ("when=2024-01-02T00:00Z", "is no date and time"),
+        ("day=2024-13-01", "is no date"),
+        ("span=long", "'long' is no duration"),
+        ("span=NaT", "'NaT' is no duration"),
+    ],
+)
+def test_what_is_no_value_is_refused(codec: Codec, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match="--given ") as refusal:
+        parse_given(codec, text)
+    assert message in str(refusal.value)
