@@ -1,0 +1,249 @@
+#include "softmax.h"
+
+namespace missdiff {
+namespace {
+
+template <class T>
+int count_blocks(const CountArgs& args, int64_t begin, int64_t end) {
+  const BatchArgs& batch = args.batch;
+  const Columns& columns = batch.columns;
+  const int64_t C = columns.continuous, K = columns.categorical;
+  int bad = 0;
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t first = block * kLossBlock;
+    const int64_t last = first + kLossBlock < batch.num_rows ? first + kLossBlock : batch.num_rows;
+    int64_t count = 0;
+    for (int64_t i = first; i < last; ++i) {
+      prefetch_row<T>(batch, i + 8, false);
+      const T* __restrict cells = static_cast<const T*>(batch.continuous) + batch.rows[i] * C;
+      const int16_t* __restrict codes = batch.codes + batch.rows[i] * K;
+      int32_t n = 0, too_large = 0;
+      for (int64_t k = 0; k < K; ++k) too_large |= codes[k] > columns.last[k];
+      bad |= too_large;
+      if (args.noisy_width) {
+        const uint8_t* __restrict states = batch.states + i * (C + K);
+        for (int64_t c = 0; c < C; ++c) n += (cells[c] == cells[c]) & (states[c] == kNoisy);
+        for (int64_t k = 0; k < K; ++k) {
+          n += (codes[k] >= 0) & (states[C + k] == kNoisy) ? static_cast<int32_t>(columns.last[k]) + 1 : 0;
+        }
+      } else {
+        for (int64_t c = 0; c < C; ++c) n += cells[c] == cells[c];
+        for (int64_t k = 0; k < K; ++k) n += codes[k] >= 0;
+      }
+      count += n;
+    }
+    args.counts[block] = count;
+  }
+  return bad;
+}
+
+double ordered_sum(const double* sums, int64_t n) {
+  double total = 0.0;
+  for (int64_t j = 0; j < n; ++j) total += sums[j];
+  return total;
+}
+
+// A row of the prediction in the type that is accumulated in, and its gradient back again.
+template <class T>
+inline const T* load_row(const T* in, T*, int64_t) {
+  return in;
+}
+inline const float* load_row(const Bfloat16* __restrict in, float* __restrict buffer, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) buffer[j] = widen(in[j]);
+  return buffer;
+}
+template <class T>
+inline T* grad_row(T* out, T*) {
+  return out;
+}
+inline float* grad_row(Bfloat16*, float* buffer) { return buffer; }
+template <class T>
+inline void store_row(const T*, T*, int64_t) {}
+inline void store_row(const float* __restrict buffer, Bfloat16* __restrict out, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) narrow(buffer[j], out[j]);
+}
+
+struct LossRow {
+  const int32_t* codes;  // [K]
+  const int32_t* state;  // [J]
+  double* sums;          // [J] the losses so far of each table column
+};
+
+template <class T>
+inline void continuous_loss(const LossArgs& args, const LossRow& row, const T* __restrict x0, const T* __restrict value,
+                            const T* __restrict p, T weight, T* __restrict grad) {
+  const int64_t C = args.batch.columns.continuous, D = args.batch.columns.width;
+  const T mean_weight = static_cast<T>(args.mean_weight), twice = static_cast<T>(2.0 * args.scale);
+  const int32_t* __restrict state = row.state;
+  double* __restrict sums = row.sums;
+  for (int64_t c = 0; c < C; ++c) {
+    const bool active = (x0[c] == x0[c]) & (state[c] != kClean);
+    const T w = state[c] == kNoisy ? weight : T(1);
+    const T d = p[c] - x0[c], e = p[D + c] - value[c];
+    const T loss = w * (d * d) + mean_weight * (e * e);
+    sums[c] += static_cast<double>(active ? loss : T(0));
+    grad[c] = active ? twice * w * d : T(0);
+    grad[D + c] = active ? twice * mean_weight * e : T(0);
+  }
+}
+
+template <class T>
+inline void pair_losses(const LossArgs& args, const LossRow& row, const Run& run, const T* __restrict logits,
+                        T* __restrict grad) {
+  const T scale = static_cast<T>(args.scale);
+  const int32_t* __restrict codes = row.codes + run.first;
+  const int32_t* __restrict state = row.state + args.batch.columns.continuous + run.first;
+  double* __restrict sums = row.sums + args.batch.columns.continuous + run.first;
+  for (int64_t k = 0; k < run.groups; ++k) {
+    const bool active = (codes[k] >= 0) & (state[k] != kClean);
+    const bool second = codes[k] == 1;
+    const T forward = logits[2 * k + 1] - logits[2 * k];
+    T loss, wrong;
+    cross_entropy_pair(second ? -forward : forward, loss, wrong);
+    sums[k] += static_cast<double>(active ? loss : T(0));
+    const T g = active ? (second ? -wrong : wrong) * scale : T(0);
+    grad[2 * k] = T(0) - g;
+    grad[2 * k + 1] = g;
+  }
+}
+
+template <class T>
+inline void group_losses(const LossArgs& args, const LossRow& row, const Run& run, const T* __restrict logits,
+                         T* __restrict exps, T* __restrict norms, T* __restrict grad) {
+  const T scale = static_cast<T>(args.scale);
+  const int32_t* __restrict codes = row.codes + run.first;
+  const int32_t* __restrict state = row.state + args.batch.columns.continuous + run.first;
+  double* __restrict sums = row.sums + args.batch.columns.continuous + run.first;
+  exponentials(run, logits, exps, norms);
+  for (int64_t k = 0; k < run.groups; ++k) {
+    const int64_t at = k * run.size;
+    if (codes[k] < 0 || state[k] == kClean) {
+      for (int64_t j = 0; j < run.size; ++j) grad[at + j] = T(0);
+      norms[k] = T(1);
+      continue;
+    }
+    const T inverse = scale / norms[k];
+    for (int64_t j = 0; j < run.size; ++j) grad[at + j] = exps[at + j] * inverse;
+    grad[at + codes[k]] -= scale;
+    T largest = logits[at];
+    for (int64_t j = 1; j < run.size; ++j) largest = logits[at + j] > largest ? logits[at + j] : largest;
+    sums[k] += static_cast<double>(largest - logits[at + codes[k]]);
+  }
+  for (int64_t k = 0; k < run.groups; ++k) sums[k] += static_cast<double>(log_sum(norms[k]));
+}
+
+template <class T, class P>
+int loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) {
+  const BatchArgs& batch = args.batch;
+  const Columns& columns = batch.columns;
+  const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
+  Scratch scratch(memory);
+  double* sums = scratch.take<double>(C + K);
+  int32_t* codes = scratch.take<int32_t>(K);
+  int32_t* __restrict state = scratch.take<int32_t>(C + K);
+  T* exps = scratch.take<T>(D);
+  T* norms = scratch.take<T>(K);
+  T* predicted = scratch.take<T>(D + C);
+  T* buffer = scratch.take<T>(D + C);
+  const LossRow row{codes, state, sums};
+  int bad = 0;
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t first = block * kLossBlock;
+    const int64_t last = first + kLossBlock < batch.num_rows ? first + kLossBlock : batch.num_rows;
+    for (int64_t j = 0; j < C + K; ++j) sums[j] = 0.0;
+    for (int64_t i = first; i < last; ++i) {
+      prefetch_row<T>(batch, i + 8, true);
+      const int64_t r = batch.rows[i];
+      if (load_codes(columns, batch.codes + r * K, codes)) {
+        bad = 1;
+        continue;
+      }
+      for (int64_t j = 0; j < C + K; ++j) state[j] = batch.states[i * (C + K) + j];
+      const T* p = load_row(static_cast<const P*>(args.prediction) + i * (D + C), predicted, D + C);
+      P* out = static_cast<P*>(args.grad) + i * (D + C);
+      T* grad = grad_row(out, buffer);
+      continuous_loss(args, row, static_cast<const T*>(batch.continuous) + r * C,
+                      static_cast<const T*>(batch.values) + r * C, p, static_cast<const T*>(args.weight)[i], grad);
+      for (int64_t g = 0; g < columns.num_runs; ++g) {
+        const Run run = columns.runs[g];
+        if (run.size == 2) {
+          pair_losses(args, row, run, p + run.column, grad + run.column);
+        } else {
+          group_losses(args, row, run, p + run.column, exps, norms, grad + run.column);
+        }
+      }
+      store_row(grad, out, D + C);
+    }
+    args.partials[block] = ordered_sum(sums, C + K);
+  }
+  return bad;
+}
+
+template <class T, class P>
+int noise_loss_blocks(const NoiseLossArgs& args, int64_t begin, int64_t end, char* memory) {
+  const BatchArgs& batch = args.batch;
+  const Columns& columns = batch.columns;
+  const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
+  Scratch scratch(memory);
+  const NoiseTile tile = noise_tile(D, scratch);
+  double* __restrict sums = scratch.take<double>(D);
+  int32_t* __restrict active = scratch.take<int32_t>(C + K);
+  int32_t* __restrict mask = scratch.take<int32_t>(D);
+  T* predicted = scratch.take<T>(D);
+  T* buffer = scratch.take<T>(D);
+  const T twice = static_cast<T>(2.0 * args.scale);
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t start = block * kLossBlock;
+    const int64_t stop = start + kLossBlock < batch.num_rows ? start + kLossBlock : batch.num_rows;
+    for (int64_t d = 0; d < D; ++d) sums[d] = 0.0;
+    for (int64_t first = start; first < stop; first += tile.rows) {
+      const int64_t n = stop - first < tile.rows ? stop - first : tile.rows;
+      for (int64_t i = first; i < first + n; ++i) prefetch_row<T>(batch, i, false);
+      fill_noise<true>(tile, batch.rows + first, n, batch.seed, batch.step);
+      for (int64_t i = first; i < first + n; ++i) {
+        const T* __restrict cells = static_cast<const T*>(batch.continuous) + batch.rows[i] * C;
+        const int16_t* __restrict codes = batch.codes + batch.rows[i] * K;
+        const uint8_t* __restrict states = batch.states + i * (C + K);
+        for (int64_t c = 0; c < C; ++c) active[c] = (cells[c] == cells[c]) & (states[c] == kNoisy);
+        for (int64_t k = 0; k < K; ++k) active[C + k] = (codes[k] >= 0) & (states[C + k] == kNoisy);
+        spread(columns, active, mask);
+        const T* __restrict p = load_row(static_cast<const P*>(args.prediction) + i * D, predicted, D);
+        P* out = static_cast<P*>(args.grad) + i * D;
+        T* __restrict grad = grad_row(out, buffer);
+        const float* __restrict eps = tile.values + (i - first) * tile.stride;
+        for (int64_t d = 0; d < D; ++d) {
+          const T e = p[d] - static_cast<T>(eps[d]);
+          sums[d] += static_cast<double>(mask[d] ? e * e : T(0));
+          grad[d] = mask[d] ? twice * e : T(0);
+        }
+        store_row(grad, out, D);
+      }
+    }
+    args.partials[block] = ordered_sum(sums, D);
+  }
+  return 0;
+}
+
+}  // namespace
+
+namespace MISSDIFF_ISA {
+
+int count(const CountArgs& args, int64_t begin, int64_t end, char*) {
+  return args.batch.type == Type::kDouble ? count_blocks<double>(args, begin, end)
+                                          : count_blocks<float>(args, begin, end);
+}
+
+int loss(const LossArgs& args, int64_t begin, int64_t end, char* scratch) {
+  if (args.batch.type == Type::kDouble) return loss_blocks<double, double>(args, begin, end, scratch);
+  return args.prediction_type == Type::kBfloat16 ? loss_blocks<float, Bfloat16>(args, begin, end, scratch)
+                                                 : loss_blocks<float, float>(args, begin, end, scratch);
+}
+
+int noise_loss(const NoiseLossArgs& args, int64_t begin, int64_t end, char* scratch) {
+  if (args.batch.type == Type::kDouble) return noise_loss_blocks<double, double>(args, begin, end, scratch);
+  return args.prediction_type == Type::kBfloat16 ? noise_loss_blocks<float, Bfloat16>(args, begin, end, scratch)
+                                                 : noise_loss_blocks<float, float>(args, begin, end, scratch);
+}
+
+}  // namespace MISSDIFF_ISA
+}  // namespace missdiff

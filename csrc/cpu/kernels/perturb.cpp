@@ -1,0 +1,82 @@
+#include "rows.h"
+
+namespace missdiff {
+namespace {
+
+// The clean encoded row, 0 where missing.
+template <class T>
+void expand_row(const Columns& columns, const T* __restrict cells, const int32_t* __restrict codes, T low, T high,
+                T* __restrict x0) {
+  for (int64_t c = 0; c < columns.continuous; ++c) x0[c] = cells[c] == cells[c] ? cells[c] : T(0);
+  for (int64_t r = 0; r < columns.num_runs; ++r) {
+    const Run run = columns.runs[r];
+    const int32_t* __restrict code = codes + run.first;
+    T* __restrict out = x0 + run.column;
+    if (run.size == 2) {
+      for (int64_t k = 0; k < run.groups; ++k) {
+        const T off = code[k] < 0 ? T(0) : low;
+        out[2 * k] = code[k] == 0 ? high : off;
+        out[2 * k + 1] = code[k] == 1 ? high : off;
+      }
+    } else {
+      for (int64_t k = 0; k < run.groups; ++k) {
+        const T off = code[k] < 0 ? T(0) : low;
+        for (int64_t j = 0; j < run.size; ++j) out[j] = off;
+        if (code[k] >= 0) out[code[k]] = high;
+        out += run.size;
+      }
+    }
+  }
+}
+
+template <class T, class Out>
+int perturb_rows(const PerturbArgs& args, int64_t begin, int64_t end, char* memory) {
+  const BatchArgs& batch = args.batch;
+  const Columns& columns = batch.columns;
+  const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
+  Scratch scratch(memory);
+  const NoiseTile tile = noise_tile(D, scratch);
+  T* __restrict x0 = scratch.take<T>(D);
+  int32_t* __restrict state = scratch.take<int32_t>(D);
+  int32_t* codes = scratch.take<int32_t>(K);
+  const T low = static_cast<T>(args.low), high = static_cast<T>(args.high);
+  int bad = 0;
+  for (int64_t first = begin; first < end; first += tile.rows) {
+    const int64_t n = end - first < tile.rows ? end - first : tile.rows;
+    for (int64_t i = first; i < first + n; ++i) prefetch_row<T>(batch, i, false);
+    fill_noise<true>(tile, batch.rows + first, n, batch.seed, batch.step);
+    for (int64_t i = first; i < first + n; ++i) {
+      const int64_t row = batch.rows[i];
+      if (load_codes(columns, batch.codes + row * K, codes)) {
+        bad = 1;
+        continue;
+      }
+      spread(columns, batch.states + i * (C + K), state);
+      expand_row(columns, static_cast<const T*>(batch.continuous) + row * C, codes, low, high, x0);
+      const T alpha = static_cast<const T*>(args.alpha)[i], sigma = static_cast<const T*>(args.sigma)[i];
+      const float* __restrict eps = tile.values + (i - first) * tile.stride;
+      Out* __restrict out = static_cast<Out*>(args.out) + i * D;
+      for (int64_t d = 0; d < D; ++d) {
+        narrow(perturb_cell(state[d], x0[d], alpha, sigma, static_cast<T>(eps[d])), out[d]);
+      }
+    }
+  }
+  return bad;
+}
+
+}  // namespace
+
+namespace MISSDIFF_ISA {
+
+int perturb(const PerturbArgs& args, int64_t begin, int64_t end, char* scratch) {
+  const bool half = args.out_type == Type::kBfloat16;
+  if (args.batch.type == Type::kDouble) {
+    return half ? perturb_rows<double, Bfloat16>(args, begin, end, scratch)
+                : perturb_rows<double, double>(args, begin, end, scratch);
+  }
+  return half ? perturb_rows<float, Bfloat16>(args, begin, end, scratch)
+              : perturb_rows<float, float>(args, begin, end, scratch);
+}
+
+}  // namespace MISSDIFF_ISA
+}  // namespace missdiff

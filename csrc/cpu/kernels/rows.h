@@ -1,0 +1,146 @@
+// What the row kernels share: scratch memory, tiles of noise, the spread of a row's states over encoded columns.
+#pragma once
+
+#include "../../cells.h"
+#include "kernels.h"
+#include "philox_tile.h"
+
+namespace missdiff {
+namespace {
+
+// Hands out pieces of the scratch memory, each aligned to 64 bytes.
+class Scratch {
+ public:
+  explicit Scratch(char* memory) : next_(memory) {}
+  template <class T>
+  T* take(int64_t n) {
+    T* piece = reinterpret_cast<T*>(next_);
+    next_ += (n * static_cast<int64_t>(sizeof(T)) + 127) / 64 * 64;
+    return piece;
+  }
+
+ private:
+  char* next_;
+};
+
+constexpr int kChunk = 64;  // Philox blocks made at a time: what they need stays in the first-level cache
+
+struct NoiseTile {
+  int64_t blocks;  // of a row
+  int64_t stride;  // floats from one row to the next: 4 * blocks
+  int64_t rows;    // of a full tile
+  float* values;
+};
+
+inline NoiseTile noise_tile(int64_t columns, Scratch& scratch) {
+  NoiseTile tile;
+  tile.blocks = (columns + 3) / 4;
+  tile.stride = 4 * tile.blocks;
+  tile.rows = tile.blocks == 0 ? 1 : (kTileBlocks + tile.blocks - 1) / tile.blocks;
+  tile.values = scratch.take<float>(tile.stride * tile.rows + 4 * kChunk);
+  return tile;
+}
+
+// Fills the tile for n rows; the last chunk may write up to 4 * kChunk floats past the end.
+template <bool kNormal>
+inline void fill_noise(const NoiseTile& tile, const int64_t* rows, int64_t n, int64_t seed, int64_t step) {
+  const uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(static_cast<uint64_t>(seed) >> 32);
+  alignas(64) uint32_t low[kChunk], high[kChunk], block[kChunk];
+  alignas(64) uint32_t w0[kChunk], w1[kChunk], w2[kChunk], w3[kChunk];
+  alignas(64) float e0[kChunk], e1[kChunk], e2[kChunk], e3[kChunk];
+  for (int i = 0; i < kChunk; ++i) low[i] = high[i] = block[i] = 0;
+  const int64_t total = n * tile.blocks;
+  int64_t row = 0, b = 0;
+  for (int64_t done = 0; done < total; done += kChunk) {
+    int filled = 0;
+    while (filled < kChunk && row < n) {
+      const int64_t left = tile.blocks - b;
+      const int take = left < kChunk - filled ? static_cast<int>(left) : kChunk - filled;
+      const uint32_t l = static_cast<uint32_t>(rows[row]);
+      const uint32_t h = static_cast<uint32_t>(static_cast<uint64_t>(rows[row]) >> 32);
+      for (int i = 0; i < take; ++i) {
+        low[filled + i] = l;
+        high[filled + i] = h;
+        block[filled + i] = static_cast<uint32_t>(b) + static_cast<uint32_t>(i);
+      }
+      filled += take;
+      b += take;
+      if (b == tile.blocks) {
+        b = 0;
+        ++row;
+      }
+    }
+    philox_tile(low, high, block, static_cast<uint32_t>(step), k0, k1, kChunk, w0, w1, w2, w3);
+    if (kNormal) {
+      for (int i = 0; i < kChunk; ++i) normal_pair(w0[i], w1[i], e0[i], e1[i]);
+      for (int i = 0; i < kChunk; ++i) normal_pair(w2[i], w3[i], e2[i], e3[i]);
+    } else {
+      for (int i = 0; i < kChunk; ++i) {
+        e0[i] = open_unit(w0[i]);
+        e1[i] = open_unit(w1[i]);
+        e2[i] = open_unit(w2[i]);
+        e3[i] = open_unit(w3[i]);
+      }
+    }
+    float* out = tile.values + 4 * done;
+    for (int i = 0; i < kChunk; ++i) {
+      out[4 * i] = e0[i];
+      out[4 * i + 1] = e1[i];
+      out[4 * i + 2] = e2[i];
+      out[4 * i + 3] = e3[i];
+    }
+  }
+}
+
+// One value for each table column to one for each encoded column. Groups of two come in long runs in real tables and
+// are worth their own loop.
+template <class In>
+inline void spread(const Columns& columns, const In* __restrict in, int32_t* __restrict out) {
+  const int64_t C = columns.continuous;
+  for (int64_t c = 0; c < C; ++c) out[c] = static_cast<int32_t>(in[c]);
+  for (int64_t r = 0; r < columns.num_runs; ++r) {
+    const Run run = columns.runs[r];
+    const In* __restrict from = in + C + run.first;
+    int32_t* __restrict to = out + run.column;
+    if (run.size == 2) {
+      for (int64_t k = 0; k < run.groups; ++k) {
+        to[2 * k] = static_cast<int32_t>(from[k]);
+        to[2 * k + 1] = static_cast<int32_t>(from[k]);
+      }
+    } else {
+      for (int64_t k = 0; k < run.groups; ++k) {
+        const int32_t value = static_cast<int32_t>(from[k]);
+        for (int64_t j = 0; j < run.size; ++j) to[j] = value;
+        to += run.size;
+      }
+    }
+  }
+}
+
+// A row's codes, widened; true if one of them is too large.
+inline int load_codes(const Columns& columns, const int16_t* __restrict codes, int32_t* __restrict out) {
+  int32_t bad = 0;
+  for (int64_t k = 0; k < columns.categorical; ++k) {
+    out[k] = codes[k];
+    bad |= codes[k] > columns.last[k];
+  }
+  return bad;
+}
+
+// Rows come in any order: the caches are told of the one to come.
+template <class T>
+inline void prefetch_row(const BatchArgs& batch, int64_t i, bool values) {
+  if (i >= batch.num_rows) return;
+  const int64_t row = batch.rows[i], C = batch.columns.continuous, K = batch.columns.categorical;
+  const char* from = reinterpret_cast<const char*>(static_cast<const T*>(batch.continuous) + row * C);
+  for (int64_t byte = 0; byte < C * static_cast<int64_t>(sizeof(T)); byte += 64) __builtin_prefetch(from + byte);
+  from = reinterpret_cast<const char*>(batch.codes + row * K);
+  for (int64_t byte = 0; byte < K * 2; byte += 64) __builtin_prefetch(from + byte);
+  if (values) {
+    from = reinterpret_cast<const char*>(static_cast<const T*>(batch.values) + row * C);
+    for (int64_t byte = 0; byte < C * static_cast<int64_t>(sizeof(T)); byte += 64) __builtin_prefetch(from + byte);
+  }
+}
+
+}  // namespace
+}  // namespace missdiff

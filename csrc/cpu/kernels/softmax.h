@@ -1,0 +1,29 @@
+// Groups of more than two (or of one): the exponentials of all groups of a run are taken in one long loop, since a
+// single group is too short to fill a vector.
+#pragma once
+
+#include "rows.h"
+
+namespace missdiff {
+namespace {
+
+// exp(logit - the group's largest) for every group of the run, and each group's sum.
+template <class T>
+inline void exponentials(const Run& run, const T* __restrict logits, T* __restrict out, T* __restrict sums) {
+  for (int64_t k = 0; k < run.groups; ++k) {
+    const T* __restrict in = logits + k * run.size;
+    T largest = in[0];
+    for (int64_t j = 1; j < run.size; ++j) largest = in[j] > largest ? in[j] : largest;
+    for (int64_t j = 0; j < run.size; ++j) out[k * run.size + j] = in[j] - largest;
+  }
+  for (int64_t j = 0; j < run.groups * run.size; ++j) out[j] = exp_negative(out[j]);
+  for (int64_t k = 0; k < run.groups; ++k) {
+    const T* __restrict in = out + k * run.size;
+    T sum = T(0);
+    for (int64_t j = 0; j < run.size; ++j) sum += in[j];
+    sums[k] = sum;
+  }
+}
+
+}  // namespace
+}  // namespace missdiff

@@ -1,0 +1,94 @@
+#include "softmax.h"
+
+namespace missdiff {
+namespace {
+
+template <class T>
+inline void softmax_groups(const Columns& columns, const T* __restrict logits, T* __restrict norms, T* __restrict p) {
+  for (int64_t r = 0; r < columns.num_runs; ++r) {
+    const Run run = columns.runs[r];
+    const T* __restrict in = logits + run.column;
+    T* __restrict out = p + run.column;
+    if (run.size == 2) {
+      for (int64_t k = 0; k < run.groups; ++k) softmax_pair(in[2 * k + 1] - in[2 * k], out[2 * k], out[2 * k + 1]);
+      continue;
+    }
+    exponentials(run, in, out, norms);
+    for (int64_t k = 0; k < run.groups; ++k) {
+      const T inverse = T(1) / norms[k];
+      for (int64_t j = 0; j < run.size; ++j) out[k * run.size + j] *= inverse;
+    }
+  }
+}
+
+template <class T, class P>
+int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
+  const Columns& columns = args.columns;
+  const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
+  Scratch scratch(memory);
+  const NoiseTile tile = noise_tile(D, scratch);
+  int32_t* __restrict state = scratch.take<int32_t>(D);
+  T* __restrict logits = scratch.take<T>(D);
+  T* norms = scratch.take<T>(K);
+  const T c0 = static_cast<T>(args.coefficients[0]), c1 = static_cast<T>(args.coefficients[1]);
+  const T c2 = static_cast<T>(args.coefficients[2]), c3 = static_cast<T>(args.coefficients[3]);
+  const bool noise = c3 != T(0);
+  for (int64_t first = begin; first < end; first += tile.rows) {
+    const int64_t n = end - first < tile.rows ? end - first : tile.rows;
+    if (noise) fill_noise<true>(tile, args.rows + first, n, args.seed, args.step);
+    for (int64_t i = first; i < first + n; ++i) {
+      spread(columns, args.states + i * (C + K), state);
+      const P* __restrict in = static_cast<const P*>(args.prediction) + i * args.prediction_width;
+      T* __restrict p = static_cast<T*>(args.p) + i * D;
+      const int64_t copied = args.softmax ? C : D;
+      for (int64_t d = 0; d < copied; ++d) p[d] = static_cast<T>(widen(in[d]));
+      if (args.softmax) {
+        for (int64_t d = C; d < D; ++d) logits[d] = static_cast<T>(widen(in[d]));
+        softmax_groups(columns, logits, norms, p);
+      }
+      const T* __restrict x = static_cast<const T*>(args.x) + i * D;
+      const T* __restrict previous = static_cast<const T*>(args.previous) + (args.previous ? i * D : 0);
+      const float* __restrict eps = tile.values + (i - first) * tile.stride;
+      T* __restrict next = static_cast<T*>(args.next) + i * D;
+      if (args.previous && noise) {
+        for (int64_t d = 0; d < D; ++d) {
+          const T after = c0 * x[d] + c1 * p[d] + c2 * previous[d] + c3 * static_cast<T>(eps[d]);
+          next[d] = state[d] == kClean ? x[d] : after;
+        }
+      } else if (args.previous) {
+        for (int64_t d = 0; d < D; ++d) {
+          const T after = c0 * x[d] + c1 * p[d] + c2 * previous[d];
+          next[d] = state[d] == kClean ? x[d] : after;
+        }
+      } else if (noise) {
+        for (int64_t d = 0; d < D; ++d) {
+          const T after = c0 * x[d] + c1 * p[d] + c3 * static_cast<T>(eps[d]);
+          next[d] = state[d] == kClean ? x[d] : after;
+        }
+      } else {
+        for (int64_t d = 0; d < D; ++d) {
+          const T after = c0 * x[d] + c1 * p[d];
+          next[d] = state[d] == kClean ? x[d] : after;
+        }
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+namespace MISSDIFF_ISA {
+
+int step(const StepArgs& args, int64_t begin, int64_t end, char* scratch) {
+  const bool half = args.prediction_type == Type::kBfloat16;
+  if (args.type == Type::kDouble) {
+    return half ? step_rows<double, Bfloat16>(args, begin, end, scratch)
+                : step_rows<double, double>(args, begin, end, scratch);
+  }
+  return half ? step_rows<float, Bfloat16>(args, begin, end, scratch)
+              : step_rows<float, float>(args, begin, end, scratch);
+}
+
+}  // namespace MISSDIFF_ISA
+}  // namespace missdiff

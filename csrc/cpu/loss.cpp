@@ -1,0 +1,101 @@
+#include <tuple>
+
+#include "launch.h"
+
+namespace missdiff {
+namespace {
+
+int64_t num_blocks(int64_t rows) { return (rows + kLossBlock - 1) / kLossBlock; }
+
+// The number by which the loss is divided: observed cells, or encoded columns of observed noisy cells.
+int64_t count(const Batch& batch, bool noisy_width) {
+  const int64_t blocks = num_blocks(batch.args.num_rows);
+  std::vector<int64_t> counts(static_cast<size_t>(blocks));
+  const CountArgs args{batch.args, noisy_width, counts.data()};
+  const Columns& columns = batch.args.columns;
+  // Counting a cell takes about an eighth of what the loss of one takes.
+  check_codes(
+      launch(kernels().count, args, blocks, kLossBlock * (columns.continuous + columns.categorical) / 8, columns));
+  int64_t total = 0;
+  for (int64_t n : counts) total += n;
+  return total < 1 ? 1 : total;
+}
+
+// The blocks' sums are added in order, whichever thread made them.
+Tensor total_loss(const std::vector<double>& partials, double scale, const Tensor& prediction) {
+  double total = 0.0;
+  for (double partial : partials) total += partial;
+  const bool wide = prediction.scalar_type() == ScalarType::Double;
+  Tensor loss = torch::stable::new_empty(prediction, {}, wide ? ScalarType::Double : ScalarType::Float);
+  if (wide) {
+    *loss.mutable_data_ptr<double>() = total * scale;
+  } else {
+    *loss.mutable_data_ptr<float>() = static_cast<float>(total * scale);
+  }
+  return loss;
+}
+
+void check_prediction(const Tensor& prediction, const Tensor& continuous, int64_t rows, int64_t width) {
+  if (continuous.scalar_type() == ScalarType::Double) {
+    check_type(prediction, "prediction", {ScalarType::Double});
+  } else {
+    check_type(prediction, "prediction", {ScalarType::Float, ScalarType::BFloat16});
+  }
+  check_shape(prediction, "prediction", {rows, width});
+}
+
+std::tuple<Tensor, Tensor> masked_loss(const Tensor& prediction,  // [B, D + C]
+                                       const Tensor& continuous,  // [N, C]
+                                       const Tensor& codes,       // [N, K]
+                                       const Tensor& values,      // [N, C]
+                                       const Tensor& offsets,     // [K + 1]
+                                       const Tensor& rows,        // [B]
+                                       const Tensor& states,      // [B, J]
+                                       const Tensor& weight,      // [B]
+                                       double mean_weight) {
+  check_shape(prediction, "prediction", {-1, -1});
+  check_shape(continuous, "continuous", {-1, -1});
+  const Batch batch(continuous, codes, &values, offsets, rows, states, prediction.size(1) - continuous.size(1), {0, 0});
+  const Columns& columns = batch.args.columns;
+  const int64_t B = batch.args.num_rows;
+  check_prediction(prediction, continuous, B, columns.width + columns.continuous);
+  check_type(weight, "weight", {continuous.scalar_type()});
+  check_shape(weight, "weight", {B});
+  const Tensor p = torch::stable::contiguous(prediction), w = torch::stable::contiguous(weight);
+  Tensor grad = torch::stable::new_empty(prediction, {B, prediction.size(1)});
+  std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
+  const double scale = 1.0 / static_cast<double>(count(batch, false));
+  const LossArgs args{batch.args,  type_of(p), p.const_data_ptr(),      w.const_data_ptr(),
+                      mean_weight, scale,      grad.mutable_data_ptr(), partials.data()};
+  check_codes(launch(kernels().loss, args, num_blocks(B), kLossBlock * prediction.size(1), columns));
+  return {total_loss(partials, scale, prediction), grad};
+}
+
+std::tuple<Tensor, Tensor> masked_noise_loss(const Tensor& prediction,  // [B, D]
+                                             const Tensor& continuous,  // [N, C]
+                                             const Tensor& codes,       // [N, K]
+                                             const Tensor& offsets,     // [K + 1]
+                                             const Tensor& rows,        // [B]
+                                             const Tensor& states,      // [B, J]
+                                             const Tensor& key) {       // [2]
+  check_shape(prediction, "prediction", {-1, -1});
+  const int64_t width = prediction.size(1);
+  const Batch batch(continuous, codes, nullptr, offsets, rows, states, width, read_key(key));
+  const int64_t B = batch.args.num_rows;
+  check_prediction(prediction, continuous, B, width);
+  const Tensor p = torch::stable::contiguous(prediction);
+  Tensor grad = torch::stable::new_empty(prediction, {B, width});
+  std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
+  const double scale = 1.0 / static_cast<double>(count(batch, true));
+  const NoiseLossArgs args{batch.args, type_of(p), p.const_data_ptr(), scale, grad.mutable_data_ptr(), partials.data()};
+  launch(kernels().noise_loss, args, num_blocks(B), kLossBlock * width, batch.args.columns);
+  return {total_loss(partials, scale, prediction), grad};
+}
+
+}  // namespace
+}  // namespace missdiff
+
+STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CPU, m) {
+  m.impl("masked_loss", TORCH_BOX(&missdiff::masked_loss));
+  m.impl("masked_noise_loss", TORCH_BOX(&missdiff::masked_noise_loss));
+}

@@ -1,0 +1,41 @@
+// What the scalar headers need on each compiler: internal linkage, inlining, bit casts.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define MISSDIFF_INLINE static __host__ __device__ __forceinline__
+#else
+#define MISSDIFF_INLINE static inline __attribute__((always_inline))
+#endif
+
+#define MISSDIFF_PRAGMA(x) _Pragma(#x)
+#if defined(__CUDACC__) || defined(__clang__)
+#define MISSDIFF_UNROLL(n) MISSDIFF_PRAGMA(unroll n)
+#else
+#define MISSDIFF_UNROLL(n) MISSDIFF_PRAGMA(GCC unroll n)
+#endif
+
+namespace missdiff {
+
+MISSDIFF_INLINE int32_t float_bits(float x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+MISSDIFF_INLINE float bits_float(int32_t bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+MISSDIFF_INLINE float square_root(float x) {
+#ifdef __CUDA_ARCH__
+  return __fsqrt_rn(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+
+}  // namespace missdiff

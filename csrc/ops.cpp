@@ -1,0 +1,20 @@
+// The schema of every op. Kernels are registered where they are defined.
+#include <torch/csrc/stable/library.h>
+
+STABLE_TORCH_LIBRARY(missdiff_fast, m) {
+  m.def("uniform(Tensor rows, int columns, Tensor key) -> Tensor");
+  m.def("normal(Tensor rows, int columns, Tensor key) -> Tensor");
+  m.def(
+      "perturb(Tensor continuous, Tensor codes, Tensor offsets, Tensor rows, Tensor states, Tensor alpha, "
+      "Tensor sigma, Tensor key, int width, float low, float high, bool half) -> Tensor");
+  m.def(
+      "masked_loss(Tensor prediction, Tensor continuous, Tensor codes, Tensor values, Tensor offsets, Tensor rows, "
+      "Tensor states, Tensor weight, float mean_weight) -> (Tensor loss, Tensor grad)");
+  m.def(
+      "masked_noise_loss(Tensor prediction, Tensor continuous, Tensor codes, Tensor offsets, Tensor rows, "
+      "Tensor states, Tensor key) -> (Tensor loss, Tensor grad)");
+  m.def(
+      "step(Tensor x, Tensor prediction, Tensor? previous, Tensor states, Tensor offsets, Tensor coefficients, "
+      "Tensor rows, Tensor key, bool softmax) -> (Tensor next, Tensor p)");
+  m.def("decode(Tensor x, Tensor offsets, Tensor boundaries, Tensor starts) -> (Tensor places, Tensor codes)");
+}

@@ -1,0 +1,344 @@
+"""The compiled ops. `missdiff_fast.reference` has the same functions in plain PyTorch and defines what they compute.
+
+Noise is bitwise the reference's, for any batch split and any number of threads; sums are taken in an order that does
+not depend on threads either. Shapes: N rows stored, B in a batch, C continuous and K categorical columns, J = C + K, D
+encoded columns. Inputs need not be contiguous. Wrong dtypes raise TypeError and wrong shapes ValueError, both naming
+the argument; rows or codes that are out of range raise RuntimeError from the kernel, which alone reads them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from missdiff_fast import _library
+from missdiff_fast.reference import make_key
+from missdiff_fast.table.encoded import EncodedTable
+
+__all__ = ["decode", "make_key", "masked_loss", "masked_noise_loss", "normal", "perturb", "step", "uniform"]
+
+_NATIVE = _library.load()
+if _NATIVE:
+    from missdiff_fast import _registrations
+
+    _registrations.register()
+
+_TABLE_TYPES = (torch.float32, torch.float64)
+
+
+def _op(name: str) -> Any:
+    if not _NATIVE:
+        raise RuntimeError(
+            f"missdiff_fast was installed without its compiled ops, so {name} cannot run; use backend='reference', or "
+            "install again with a C++ compiler at hand"
+        )
+    return getattr(torch.ops.missdiff_fast, name)
+
+
+def _check(name: str, x: Tensor, dtypes: tuple[torch.dtype, ...], shape: tuple[int | None, ...]) -> None:
+    """Dtype and shape of an argument; None is any size."""
+    if x.dtype not in dtypes:
+        allowed = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise TypeError(f"{name} must be {allowed}, not {str(x.dtype).removeprefix('torch.')}")
+    if x.dim() != len(shape) or any(
+        want is not None and have != want for have, want in zip(x.shape, shape, strict=True)
+    ):
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must have shape [{wanted}], not {list(x.shape)}")
+
+
+def _check_batch(
+    table: EncodedTable, rows: Tensor, states: Tensor, prediction: Tensor | None = None, columns: int = 0
+) -> None:
+    """Table and batch, with the prediction of a loss and its width."""
+    layout = table.layout
+    _check("table.continuous", table.continuous, _TABLE_TYPES, (None, layout.num_continuous))
+    _check("table.codes", table.codes, (torch.int16,), (len(table), layout.num_categorical))
+    if table.values is not None:
+        _check("table.values", table.values, (table.continuous.dtype,), (len(table), layout.num_continuous))
+    _check("rows", rows, (torch.int64,), (None,))
+    B = rows.shape[0]
+    _check("states", states, (torch.uint8,), (B, layout.num_columns))
+    if prediction is not None:
+        wide = table.continuous.dtype == torch.float64
+        _check("prediction", prediction, (torch.float64,) if wide else (torch.float32, torch.bfloat16), (B, columns))
+
+
+def _check_noise(rows: Tensor, columns: int, key: Tensor) -> None:
+    _check("rows", rows, (torch.int64,), (None,))
+    _check("key", key, (torch.int64,), (2,))
+    if columns < 0:
+        raise ValueError(f"columns must not be negative, but is {columns}")
+
+
+def _check_offsets(offsets: Tensor, width: int) -> int | None:
+    """Number of continuous columns. In a compiled graph None: reading numbers would break it, and the kernel checks."""
+    _check("offsets", offsets, (torch.int64,), (None,))
+    if torch.compiler.is_compiling():
+        return None
+    bounds = offsets.tolist()
+    if not bounds or bounds[0] < 0 or bounds[-1] != width or any(a >= b for a, b in pairwise(bounds)):
+        raise ValueError(
+            f"offsets must ascend from the number of continuous columns to the width {width}, not {bounds}"
+        )
+    return bounds[0]
+
+
+def _offsets(table: EncodedTable) -> Tensor:
+    # Dynamo cannot enter the lock that cached_property holds in Python before 3.12.
+    return table.layout.offsets(table.device) if torch.compiler.is_compiling() else table.offsets
+
+
+def uniform(rows: Tensor, columns: int, key: Tensor) -> Tensor:
+    """Uniform numbers in (0, 1), float32 ``[B, columns]``; see `missdiff_fast.reference.uniform`.
+
+    Examples
+    --------
+    >>> uniform(torch.arange(2), 3, make_key(0, 0))
+    tensor([[0.3990, 0.8805, 0.7357],
+            [0.9722, 0.3621, 0.6939]])
+    """
+    _check_noise(rows, columns, key)
+    return _op("uniform")(rows, columns, key)
+
+
+def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
+    """Standard normal numbers, float32 ``[B, columns]``; see `missdiff_fast.reference.normal`.
+
+    Examples
+    --------
+    >>> normal(torch.arange(2), 3, make_key(0, 0))
+    tensor([[ 0.9911, -0.9247, -0.6176],
+            [-0.1536,  0.1808,  0.8317]])
+    """
+    _check_noise(rows, columns, key)
+    return _op("normal")(rows, columns, key)
+
+
+def perturb(
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    alpha: Tensor,
+    sigma: Tensor,
+    key: Tensor,
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Gather rows, expand one-hot groups, and hide, noise or keep each column; see `missdiff_fast.reference.perturb`.
+
+    One pass over memory. Differentiable with respect to ``table.continuous``, ``alpha`` and ``sigma``. Infinite cells
+    are not expected in a table and are passed on as they are.
+
+    Parameters
+    ----------
+    table : EncodedTable
+        float32 or float64.
+    rows : Tensor
+        int64 ``[B]``, each in [0, N).
+    states : Tensor
+        uint8 ``[B, J]``.
+    alpha, sigma : Tensor
+        ``[B]``, the table's dtype.
+    key : Tensor
+        int64 ``[2]``.
+    low, high : float
+        What one-hot columns hold off and on.
+    dtype : torch.dtype, optional
+        The table's (default) or bfloat16.
+
+    Returns
+    -------
+    Tensor
+        x_t, ``[B, D]``.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> codes = torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(torch.tensor([[0.5], [2.0]]), codes, Layout(1, (2,)))
+    >>> clean, one = torch.full((2, 2), 2, dtype=torch.uint8), torch.ones(2)
+    >>> perturb(table, torch.arange(2), clean, one, one, make_key(0, 0))
+    tensor([[0.5000, 0.0000, 1.0000],
+            [2.0000, 0.0000, 0.0000]])
+    """
+    _check_batch(table, rows, states)
+    own = table.continuous.dtype
+    _check("alpha", alpha, (own,), rows.shape)
+    _check("sigma", sigma, (own,), rows.shape)
+    _check("key", key, (torch.int64,), (2,))
+    if dtype not in (None, own, torch.bfloat16):
+        raise TypeError(f"dtype must be the table's, {own}, or torch.bfloat16, not {dtype}")
+    cells = (table.continuous, table.codes, _offsets(table), rows, states, alpha, sigma, key)
+    return _op("perturb")(*cells, table.layout.width, float(low), float(high), dtype == torch.bfloat16)
+
+
+def masked_loss(
+    prediction: Tensor,
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    weight: Tensor,
+    *,
+    mean_weight: float = 0.3,
+) -> Tensor:
+    """Loss of a prediction of x0 over observed cells that are not clean; see `missdiff_fast.reference.masked_loss`.
+
+    The gradient is made in the same pass as the value, so that the backward pass only scales it; it is exactly 0 at
+    every cell that does not enter. Differentiable once, with respect to ``prediction``.
+
+    Parameters
+    ----------
+    prediction : Tensor
+        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, which are accumulated in float.
+    table : EncodedTable
+        With ``values``.
+    rows, states : Tensor
+        As in `perturb`.
+    weight : Tensor
+        ``[B]``, the table's dtype.
+    mean_weight : float
+        Weight of the conditional mean.
+
+    Returns
+    -------
+    Tensor
+        A scalar, float32 or float64.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
+    >>> noisy, one = torch.ones(2, 2, dtype=torch.uint8), torch.ones(2)
+    >>> masked_loss(torch.zeros(2, 4), table, torch.arange(2), noisy, one)
+    tensor(0.5091)
+    """
+    if table.values is None:
+        raise ValueError("masked_loss needs table.values, the standardised raw values")
+    _check_batch(table, rows, states, prediction, table.layout.width + table.layout.num_continuous)
+    _check("weight", weight, (table.continuous.dtype,), rows.shape)
+    cells = (table.continuous, table.codes, table.values, _offsets(table))
+    return _op("masked_loss")(prediction, *cells, rows, states, weight, float(mean_weight))[0]
+
+
+def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, states: Tensor, key: Tensor) -> Tensor:
+    """Squared error of a prediction of eps; see `missdiff_fast.reference.masked_noise_loss`.
+
+    The noise is made again from ``key`` inside the kernel. ``prediction`` is ``[B, D]``; all else as in `masked_loss`.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> table = EncodedTable(torch.zeros(2, 3), torch.zeros(2, 0, dtype=torch.int16), Layout(3))
+    >>> rows, noisy, key = torch.arange(2), torch.ones(2, 3, dtype=torch.uint8), make_key(0, 0)
+    >>> masked_noise_loss(normal(rows, 3, key), table, rows, noisy, key)
+    tensor(0.)
+    """
+    _check_batch(table, rows, states, prediction, table.layout.width)
+    _check("key", key, (torch.int64,), (2,))
+    cells = (table.continuous, table.codes, _offsets(table))
+    return _op("masked_noise_loss")(prediction, *cells, rows, states, key)[0]
+
+
+def step(
+    x: Tensor,
+    prediction: Tensor,
+    previous: Tensor | None,
+    states: Tensor,
+    offsets: Tensor,
+    coefficients: Tensor,
+    rows: Tensor,
+    key: Tensor,
+    *,
+    softmax: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """One solver step with its noise, known cells held; see `missdiff_fast.reference.step`.
+
+    Differentiable with respect to ``x``, ``prediction`` and ``previous``.
+
+    Parameters
+    ----------
+    x : Tensor
+        ``[B, D]``, float32 or float64.
+    prediction : Tensor
+        ``[B, D]`` or wider, x's dtype or bfloat16.
+    previous : Tensor, optional
+        ``[B, D]``, x's dtype.
+    states : Tensor
+        uint8 ``[B, J]``.
+    offsets : Tensor
+        int64 ``[K + 1]``.
+    coefficients : Tensor
+        ``[4]``, x's dtype.
+    rows, key : Tensor
+        int64 ``[B]`` and ``[2]``.
+    softmax : bool
+        Whether one-hot groups of the prediction are logits.
+
+    Returns
+    -------
+    next, p : Tensor
+        Both ``[B, D]``, x's dtype.
+
+    Examples
+    --------
+    >>> x, states, offsets = torch.zeros(1, 3), torch.ones(1, 2, dtype=torch.uint8), torch.tensor([1, 3])
+    >>> logits, coefficients = torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0.5, 2.0, 0.0, 0.0])
+    >>> step(x, logits, None, states, offsets, coefficients, torch.arange(1), make_key(0, 0))
+    (tensor([[4., 1., 1.]]), tensor([[2.0000, 0.5000, 0.5000]]))
+    """
+    _check("x", x, _TABLE_TYPES, (None, None))
+    B, D = x.shape
+    _check("prediction", prediction, (x.dtype, torch.bfloat16), (B, None))
+    if prediction.shape[1] < D:
+        raise ValueError(f"prediction must have at least x's {D} columns, not {prediction.shape[1]}")
+    if previous is not None:
+        _check("previous", previous, (x.dtype,), (B, D))
+    continuous = _check_offsets(offsets, D)
+    columns = None if continuous is None else continuous + offsets.shape[0] - 1
+    _check("states", states, (torch.uint8,), (B, columns))
+    _check("coefficients", coefficients, (x.dtype,), (4,))
+    _check("rows", rows, (torch.int64,), (B,))
+    _check("key", key, (torch.int64,), (2,))
+    return _op("step")(x, prediction, previous, states, offsets, coefficients, rows, key, softmax)
+
+
+def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores to places in each column's value table, and one-hot groups to codes; see `missdiff_fast.reference.decode`.
+
+    As in the reference a NaN score is above all boundaries, and a group with a NaN gets its number of categories, which
+    is no code. Not differentiable.
+
+    Parameters
+    ----------
+    x : Tensor
+        ``[B, D]``, float32 or float64.
+    offsets, starts : Tensor
+        int64 ``[K + 1]`` and ``[C + 1]``.
+    boundaries : Tensor
+        ``[M]``, x's dtype, ascending within each column.
+
+    Returns
+    -------
+    places, codes : Tensor
+        int32 ``[B, C]`` and int16 ``[B, K]``.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.3, 0.1, 0.9], [-2.0, 0.5, 0.2]])
+    >>> decode(x, torch.tensor([1, 3]), torch.tensor([-1.0, 0.0]), torch.tensor([0, 2]))
+    (tensor([[2],
+            [0]], dtype=torch.int32), tensor([[1],
+            [0]], dtype=torch.int16))
+    """
+    _check("x", x, _TABLE_TYPES, (None, None))
+    continuous = _check_offsets(offsets, x.shape[1])
+    _check("boundaries", boundaries, (x.dtype,), (None,))
+    _check("starts", starts, (torch.int64,), (None if continuous is None else continuous + 1,))
+    return _op("decode")(x, offsets, boundaries, starts)
