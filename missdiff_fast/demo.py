@@ -107,7 +107,7 @@ def run(
         plain = fill_mean_mode(holes)
         outcome = Outcome(
             quality=_stack(synthetic=fidelity(train, synthetic), mean_mode=fidelity(train, plain)),
-            usefulness=_stack(synthetic=utility(synthetic, test, "income"), real=utility(train, test, "income")),
+            usefulness=_stack(synthetic=_utility(synthetic, test), real=_utility(train, test)),
             filling=_stack(missdiff=imputation(train, imputed, observed), mean_mode=imputation(train, plain, observed)),
             seconds=seconds,
         )
@@ -236,6 +236,13 @@ def _check_packages() -> None:
     for name in ("matplotlib", "sdmetrics", "xgboost", "sklearn"):
         if importlib.util.find_spec(name) is None:
             raise ImportError(f"the demo needs the package '{name}': pip install 'missdiff_fast[demo]'", name=name)
+
+
+def _utility(rows: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
+    # After a handful of steps all synthetic rows can be of one class, from which nothing is to be learnt.
+    if rows["income"].nunique() < 2:
+        return pd.DataFrame({"accuracy": [np.nan], "auroc": [np.nan]})
+    return utility(rows, test, "income")
 
 
 def _stack(**rows: pd.DataFrame) -> pd.DataFrame:
