@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.table.dtypes import INSTANTS, Dtype, family_of, key_dtype, unit_of
+from missdiff_fast.table.dtypes import family_of, to_keys
 
 
 class RefusedError(Exception):
@@ -40,11 +40,9 @@ class Markers:
         for value in values:
             if isinstance(value, str):
                 strings.append(value)
-            elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
-                found.append(int(value))
-            elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+            elif not isinstance(value, bool) and isinstance(value, numbers.Real):
                 if not np.isnan(float(value)):
-                    found.append(float(value))
+                    found.append(int(value) if isinstance(value, numbers.Integral) else float(value))
             elif value is not None and value is not pd.NA and value is not pd.NaT:
                 raise TypeError(
                     f"missing_values holds {value!r} ({type(value).__name__}): give strings and numbers only"
@@ -118,18 +116,22 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     RefusedError
         If the cells are of mixed or unknown types, or infinite.
     """
-    dtype, missing = series.dtype, series.isna().to_numpy(dtype=bool)
+    dtype = series.dtype
     family = family_of(dtype)
     if family == "category":
         return _read_category(series, markers, unit)
     if family == "object":
-        family = _object_family(series, missing)
+        family = _object_family(series)
     if not family:
         raise RefusedError("unsupported", f"dtype {dtype}")
     if family == "string":
-        codes, keys = pd.factorize(series.to_numpy(dtype=object, na_value=None))
+        codes, keys = pd.factorize(series.to_numpy(dtype=object))
         return _mark(Cells("string", np.asarray(keys, dtype=object), codes < 0, codes), markers, parse)
-    keys = plain_keys(series, family, missing, unit)
+    missing = series.isna().to_numpy(dtype=bool)
+    try:
+        keys = to_keys(series, family, missing, unit)
+    except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
+        raise RefusedError("unsupported", f"values out of reach: {error}") from error
     missing = missing | markers.match(keys, family)
     if family == "float":
         missing = missing | np.isnan(keys)
@@ -178,11 +180,11 @@ _OBJECT_FAMILIES = {
 }
 
 
-def _object_family(series: pd.Series, missing: np.ndarray) -> str:
+def _object_family(series: pd.Series) -> str:
     found = pd.api.types.infer_dtype(series, skipna=True)
     if found in _OBJECT_FAMILIES:
         return _OBJECT_FAMILIES[found]
-    cells = series[~missing]
+    cells = series.dropna()
     types = cells.map(type)
     first = {kind: cells.iloc[position] for kind, position in _first_of_each(types)}
     if len(first) > 1:
@@ -199,42 +201,3 @@ def _first_of_each(types: pd.Series) -> list[tuple[type, int]]:
 def _short(value: Hashable) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def plain_keys(
-    series: pd.Series, family: str, missing: np.ndarray | None = None, unit: str | None = None
-) -> np.ndarray:
-    """The keys of a column's cells ``[N]``; anything where missing."""
-    missing = series.isna().to_numpy(dtype=bool) if missing is None else missing
-    dtype: Dtype = series.dtype
-    target = key_dtype(dtype, family)
-    try:
-        if family in INSTANTS:
-            return _instants(series, family, missing, unit or unit_of(dtype, family))
-        if family == "string":
-            return series.to_numpy(dtype=object)
-        if dtype == np.dtype(object):
-            keys = np.zeros(len(series), dtype=target)
-            keys[~missing] = series.to_numpy()[~missing].astype(bool if family == "boolean" else target)
-            return keys
-    except (OverflowError, ValueError) as error:  # OutOfBoundsDatetime is a ValueError
-        raise RefusedError("unsupported", f"values that numpy can't hold: {error}") from error
-    if family == "boolean":
-        return series.to_numpy(dtype=bool, na_value=False).astype(target)
-    if isinstance(dtype, np.dtype):
-        return series.to_numpy().astype(target, copy=False)
-    return series.to_numpy(dtype=target, na_value=np.nan if family == "float" else 0)
-
-
-def _instants(series: pd.Series, family: str, missing: np.ndarray, unit: str) -> np.ndarray:
-    if series.dtype == np.dtype(object):
-        kind = "timedelta64" if family == "timedelta" else "datetime64"
-        series = series.where(~missing, None).astype(f"{kind}[{'s' if family == 'date' else 'us'}]")
-    elif isinstance(series.dtype, pd.ArrowDtype):
-        kind = "timedelta64" if family == "timedelta" else "datetime64"
-        if family == "date":
-            series = series.astype("timestamp[s][pyarrow]")
-        own = "s" if family == "date" else unit_of(series.dtype, family)
-        series = series.astype(f"{kind}[{own}, UTC]" if family == "zoned" else f"{kind}[{own}]")
-    times = pd.TimedeltaIndex(series) if family == "timedelta" else pd.DatetimeIndex(series)
-    return np.asarray(times.as_unit(unit).asi8)

@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
-from missdiff_fast.table.columns import Categorical, Constant, Continuous
-from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, dtype_to_json, unit_of
+from missdiff_fast.table.columns import Categorical, Coder, Continuous
+from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, as_series, unit_of
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.filling import fill_column
-from missdiff_fast.table.schema import Column, Name, Refusals, Schema, check_frame
+from missdiff_fast.table.learning import learn_columns
+from missdiff_fast.table.schema import Name, Refusals, Schema, check_frame
 from missdiff_fast.table.state import read_state, write_state
-
-MAX_CATEGORIES = 32_767  # codes are int16
-Coder = Constant | Categorical | Continuous
 
 
 class Codec:
@@ -100,27 +98,14 @@ class Codec:
             If the frame has no rows or columns, duplicate names, a column that is all missing, infinite, of mixed types
             or of too many categories, or no column that varies.
         """
-        names = check_frame(frame)
-        if not len(frame.columns) or not len(frame):
-            raise ValueError(f"the frame is empty ({len(frame)} rows, {len(names)} columns): give at least one of each")
-        if not 2 <= max_categories <= MAX_CATEGORIES:
-            raise ValueError(f"max_categories must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}")
-        chosen = _chosen(categorical_columns, names)
-        markers = Markers.of(missing_values)
-        refusals, columns, coders = Refusals(), [], []
-        for position, name in enumerate(names):
-            try:
-                column, coder = _learn(name, frame.iloc[:, position], markers, name in chosen, max_categories)
-                columns.append(column)
-                coders.append(coder)
-            except RefusedError as refused:
-                refusals.add(name, refused)
-        if not coders and refusals.only("empty"):
-            raise ValueError("no cell of the frame is observed: give a table with observed cells")
-        refusals.raise_first()
-        if all(column.kind == "constant" for column in columns):
-            raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
-        return cls(Schema(tuple(columns)), coders, markers)
+        return cls(
+            *learn_columns(
+                frame,
+                categorical_columns=categorical_columns,
+                missing_values=missing_values,
+                max_categories=max_categories,
+            )
+        )
 
     def encode(self, frame: pd.DataFrame, *, seed: int | None = None, partial: bool = False) -> EncodedTable:
         """Encode a table that has the learnt columns, in any order.
@@ -242,6 +227,16 @@ class Codec:
             raise ValueError(f"column {column!r} {kind}: the categorical ones are {list(self.schema.categorical)}")
         return list(coder.table.tolist())
 
+    @property
+    def columns(self) -> list[Name]:
+        """The columns' names in their original order."""
+        return list(self.schema.names)
+
+    def group(self, column: Name) -> int:
+        """Which of the layout's categorical columns this is: from 0 to K - 1."""
+        self.category_values(column)
+        return self.schema.categorical.index(column)
+
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What was learnt, as JSON and tensors; `from_state` reads it back."""
         return write_state(self.schema, self._coders, self._markers)
@@ -260,7 +255,7 @@ class Codec:
             tables[name] = coder.table.take(indices[:, k])
         for name, coder in self._of("constant"):
             tables[name] = coder.table.take(np.zeros(len(indices), dtype=np.int64))
-        return pd.DataFrame({name: pd.Series(tables[name]) for name in self.schema.names})
+        return pd.DataFrame({name: as_series(tables[name]) for name in self.schema.names})
 
     def _check_shape(self, continuous: Tensor, codes: Tensor) -> None:
         expected = (len(codes), self.layout.num_continuous), (len(codes), self.layout.num_categorical)
@@ -306,48 +301,3 @@ def _agree(cells: Cells, family: str) -> bool:
     """Whether cells can be encoded by a column of a family."""
     pair = {cells.family, family}
     return len(pair) == 1 or pair <= NUMBERS or pair <= {"date", "datetime"} or bool(cells.missing.all())
-
-
-def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
-    if isinstance(columns, str):
-        raise TypeError(f"categorical_columns must be a list such as [{columns!r}], not the string {columns!r}")
-    unknown = [name for name in columns or () if name not in names]
-    if unknown:
-        raise ValueError(f"categorical_columns names {unknown}, which the frame has not; it has {names}")
-    return set(columns or ())
-
-
-def _learn(name: Name, series: pd.Series, markers: Markers, chosen: bool, max_categories: int) -> tuple[Column, Coder]:
-    """The schema's entry and the coder of one column; RefusedError if it can't be taken."""
-    cells = read_cells(series, markers, parse="never" if chosen else "auto")
-    if cells.missing.all():
-        raise RefusedError("empty", "")
-    family, dtype = cells.family, series.dtype
-    if cells.parsed:
-        dtype = np.dtype(np.float64) if family == "float" else pd.Int64Dtype()
-    try:
-        dtype_to_json(dtype)
-    except TypeError as error:
-        raise RefusedError("unsupported", str(error)) from error
-    distinct = pd.unique(cells.observed())
-    coder: Coder
-    if len(distinct) == 1:
-        kind = "constant"
-        coder = Constant(dtype, family, Categorical.fit(dtype, cells).keys)
-    elif (
-        chosen
-        or family in ("string", "boolean")
-        or isinstance(dtype, pd.CategoricalDtype)
-        or (family in NUMBERS and len(distinct) == 2)
-    ):
-        kind = "categorical"
-        observed = int((~cells.missing).sum())
-        if family == "string" and not chosen and len(distinct) >= 30 and len(distinct) > 0.9 * observed:
-            raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
-        if len(distinct) > max_categories:
-            raise RefusedError("cardinality", f"{len(distinct):,} > {max_categories:,}")
-        coder = Categorical.fit(dtype, cells)
-    else:
-        kind = "continuous"
-        coder = Continuous.fit(dtype, cells)
-    return Column(name, kind, dtype, family, cells.parsed), coder

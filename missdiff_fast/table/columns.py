@@ -175,6 +175,9 @@ class Continuous:
         return restore(self.resolution.raw(values), self.dtype, self.family)
 
 
+Coder = Constant | Categorical | Continuous
+
+
 def as_keys(keys: np.ndarray, dtype: Dtype, family: str) -> np.ndarray:
     """Keys in the type that a column of this dtype has (they have another where the cells were read as strings)."""
     return keys.astype(key_dtype(dtype, family), copy=False)

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 from pandas.api.types import pandas_dtype
+from pandas.arrays import NumpyExtensionArray
 
 Dtype = Any  # numpy.dtype or pandas ExtensionDtype: pandas has no common class for them
 
@@ -83,13 +84,51 @@ def key_dtype(dtype: Dtype, family: str) -> np.dtype:
         return key_dtype(dtype.categories.dtype, family)
     if family == "string":
         return np.dtype(object)
+    if family not in NUMBERS:
+        return np.dtype(np.int64)
     if isinstance(dtype, pd.ArrowDtype):
-        dtype = np.dtype(dtype.numpy_dtype)
+        dtype = np.dtype(dtype.pyarrow_dtype.to_pandas_dtype())
     plain = dtype == np.dtype(object)
     if family == "float":
         return np.dtype(np.float64 if plain or dtype.itemsize > 4 else np.float32)
     unsigned = family == "integer" and not plain and dtype.kind == "u" and dtype.itemsize == 8
     return np.dtype(np.uint64 if unsigned else np.int64)
+
+
+def to_keys(series: pd.Series, family: str, missing: np.ndarray | None = None, unit: str | None = None) -> np.ndarray:
+    """The keys of a column's cells ``[N]``; anything where missing."""
+    missing = series.isna().to_numpy(dtype=bool) if missing is None else missing
+    dtype: Dtype = series.dtype
+    target = key_dtype(dtype, family)
+    if family in INSTANTS:
+        return _instants(series, family, missing, unit or unit_of(dtype, family))
+    if family == "string":
+        return series.to_numpy(dtype=object)
+    if dtype == np.dtype(object):
+        keys = np.zeros(len(series), dtype=target)
+        keys[~missing] = series.to_numpy()[~missing].astype(bool if family == "boolean" else target)
+        return keys
+    if family == "boolean":
+        return series.to_numpy(dtype=bool, na_value=False).astype(target)
+    if isinstance(dtype, np.dtype):
+        return series.to_numpy().astype(target, copy=False)
+    return series.to_numpy(dtype=target, na_value=np.nan if family == "float" else 0)
+
+
+def _instants(series: pd.Series, family: str, missing: np.ndarray, unit: str) -> np.ndarray:
+    kind = "timedelta64" if family == "timedelta" else "datetime64"
+    target: Dtype = None
+    if series.dtype == np.dtype(object):
+        series = series.where(~missing, None)
+        target = f"{kind}[{'s' if family == 'date' else 'us'}]"
+    elif isinstance(series.dtype, pd.ArrowDtype):
+        if family == "date":
+            series = series.astype("timestamp[s][pyarrow]")
+        target = f"{kind}[{unit_of(series.dtype, 'timedelta')}{', UTC' if family == 'zoned' else ''}]"
+    if target is not None:
+        series = series.astype(target)
+    times = pd.TimedeltaIndex(series) if family == "timedelta" else pd.DatetimeIndex(series)
+    return np.asarray(times.as_unit(unit).asi8)
 
 
 def restore(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionArray:
@@ -126,6 +165,14 @@ def _restore_instants(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionA
     return pd.Series(list(times), dtype=object).array
 
 
+def as_series(array: ExtensionArray, index: pd.Index | None = None) -> pd.Series:
+    """A Series over an array as it is: without looking into object cells for what else they might be."""
+    if isinstance(array, NumpyExtensionArray):
+        values = array.to_numpy()
+        return pd.Series(values, index=index, dtype=values.dtype, copy=False)
+    return pd.Series(array, index=index, copy=False)
+
+
 def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
     """A dtype as JSON, read back by `dtype_from_json`; TypeError if it can't be told so.
 
@@ -140,14 +187,11 @@ def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
     elif isinstance(dtype, pd.CategoricalDtype):
         family = family_of(dtype.categories.dtype)
         family = "string" if family == "object" else family
-        from missdiff_fast.table.cells import plain_keys
-
-        values = plain_keys(pd.Series(dtype.categories), family)
         meta = {
             "category": dtype_to_json(dtype.categories.dtype),
             "ordered": bool(dtype.ordered),
             "family": family,
-            "values": values.tolist(),
+            "values": to_keys(pd.Series(dtype.categories), family).tolist(),
         }
     else:
         meta = {"dtype": str(dtype)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from missdiff_fast.table.cells import Cells
+from missdiff_fast.table.dtypes import Dtype, as_series
 from missdiff_fast.table.schema import Column
 
 
@@ -28,12 +29,12 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
     missing = cells.missing
     if cells.parsed:
         read = pd.Series(cells.observed())
-        dtype = column.dtype if column.family == "float" or cells.family == "integer" else "float64"
+        dtype: Dtype = column.dtype if column.family == "float" or cells.family == "integer" else "float64"
         array = filled.astype(dtype).array.copy()
         array[~missing] = read.astype(dtype).array
-        return pd.Series(array, index=series.index)
+        return as_series(array, series.index)
     if missing.all() and len(missing):
-        return pd.Series(filled.array.copy(), index=series.index)
+        return as_series(filled.array.copy(), series.index)
     if not missing.any():
         return series
     fills = filled.array[missing]
@@ -42,11 +43,13 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
         series = series.cat.add_categories([value for value in values if value not in series.cat.categories])
     try:
         array = series.array.copy()
-        array[missing] = pd.Series(fills).astype(series.dtype).array
-        kept = bool((pd.Series(array[missing]).astype(object) == pd.Series(fills).astype(object)).all())
+        array[missing] = as_series(fills).astype(series.dtype).array
+        kept = series.dtype == filled.dtype or bool(
+            (pd.Series(array[missing]).astype(object) == pd.Series(fills).astype(object)).all()
+        )
     except (TypeError, ValueError):
         kept = False
     if not kept:
         array = filled.array.copy()
         array[~missing] = series.array[~missing]
-    return pd.Series(array, index=series.index)
+    return as_series(array, series.index)

@@ -6,7 +6,6 @@ import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.cells import RefusedError
@@ -101,10 +100,11 @@ def check_frame(frame: object) -> list[Name]:
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"expected a pandas DataFrame, got {type(frame).__name__}: wrap it in pandas.DataFrame(...)")
     names: list[Name] = []
-    for name in frame.columns:
+    given: list[object] = list(frame.columns)
+    for name in given:
         if isinstance(name, str):
             names.append(name)
-        elif isinstance(name, numbers.Integral) and not isinstance(name, (bool, np.bool_)):
+        elif not isinstance(name, bool) and isinstance(name, numbers.Integral):
             names.append(int(name))
         else:
             raise TypeError(
@@ -117,13 +117,19 @@ def check_frame(frame: object) -> list[Name]:
     return names
 
 
+_DATES = "if it holds dates, convert them, frame[column] = pandas.to_datetime(frame[column]); "
+_CAP = (
+    "keep the most frequent and call the rest other, "
+    "frame[column] = missdiff_fast.table.cap_categories(frame[column], keep=50)"
+)
 # What is said of the columns refused for one kind of fault: error type, what is wrong, remedy.
 _FAULTS: dict[str, tuple[type[Exception], str, str]] = {
     "unsupported": (
         TypeError,
         "can't be taken",
         "convert to numbers, strings, booleans, categories, datetimes or timedeltas (lists and dicts: to columns of "
-        "their own; periods: .dt.to_timestamp(); intervals: .astype(str); sparse: .sparse.to_dense()), or drop the column",
+        "their own; periods: .dt.to_timestamp(); intervals: .astype(str); sparse: .sparse.to_dense()), "
+        "or drop the column",
     ),
     "mixed": (ValueError, "mixes types", "make the cells one type, e.g. frame[column].astype(str)"),
     "infinite": (ValueError, "has infinite values", "replace them, e.g. by NaN to count them as missing"),
@@ -136,14 +142,12 @@ _FAULTS: dict[str, tuple[type[Exception], str, str]] = {
     "cardinality": (
         ValueError,
         "has too many categories",
-        "drop the column; raise max_categories; or keep the most frequent and call the rest other, "
-        "frame[column] = missdiff_fast.table.cap_categories(frame[column], keep=50)",
+        f"drop the column; {_DATES}raise max_categories; or {_CAP}",
     ),
     "identifier": (
         ValueError,
         "holds a different string in nearly every row (free text or an identifier)",
-        "drop the column; or keep the most frequent and call the rest other, "
-        "frame[column] = missdiff_fast.table.cap_categories(frame[column], keep=50)",
+        f"drop the column; {_DATES}or {_CAP}",
     ),
 }
 

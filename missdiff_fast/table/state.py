@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from missdiff_fast.table.cells import Markers
-from missdiff_fast.table.columns import MAX_VALUES, Categorical, Constant, Continuous
+from missdiff_fast.table.columns import MAX_VALUES, Categorical, Coder, Constant, Continuous
 from missdiff_fast.table.dtypes import INSTANTS, dtype_from_json, dtype_to_json, key_dtype
 from missdiff_fast.table.resolution import Resolution
 from missdiff_fast.table.schema import Column, Name, Schema
 
 FORMAT = "missdiff_fast table codec"
 VERSION = 1
-Coder = Constant | Categorical | Continuous
 _KINDS: dict[str, type[Coder]] = {"constant": Constant, "categorical": Categorical, "continuous": Continuous}
 _FAMILIES = INSTANTS | {"integer", "float", "boolean", "string"}
 

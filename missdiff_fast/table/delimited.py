@@ -1,0 +1,207 @@
+"""Delimited text (CSV and its kin) with its separator, decimal mark and encoding found out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.table.sniffing import find_decimal, find_separator
+
+# What counts as missing in text. The word None is not among them: data sets use it as a category.
+MISSING_TEXTS = ("", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A")
+WHITESPACE = r"\s+"
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Where the rows of a text lie: 1-based first and last line, number of fields, whether nothing is in them."""
+
+    first: np.ndarray
+    last: np.ndarray
+    fields: np.ndarray
+    blank: np.ndarray
+
+
+def read_delimited(
+    text: str,
+    source: str,
+    *,
+    separator: str | None,
+    decimal: str | None,
+    markers: tuple[str, ...],
+    header: bool,
+    skip_rows: int,
+) -> pd.DataFrame:
+    """A frame from text whose line ends are plain newlines; see `missdiff_fast.table.read_table`."""
+    lines = text.split("\n")
+    lines[:skip_rows] = [""] * min(skip_rows, len(lines))
+    if not any(line.strip() for line in lines):
+        raise ValueError(f"{source} is empty")
+    if separator is None:
+        separator = find_separator(lines)
+    elif len(separator) != 1 and separator != WHITESPACE:
+        raise ValueError(f"separator must be one character, or {WHITESPACE!r} for white space, got {separator!r}")
+    if decimal is None:
+        decimal = find_decimal(lines, separator)
+    elif decimal not in (".", ","):
+        raise ValueError(f"decimal must be '.' or ',', got {decimal!r}")
+    rows = _rows(lines, separator)
+    names, widths = _names(lines, rows, separator, header, source)
+    _warn_of_blank_rows(rows, source)
+    for first, last in zip(rows.first[rows.blank], rows.last[rows.blank], strict=True):
+        lines[first - 1 : last] = [""] * (last - first + 1)
+    try:
+        frame = pd.read_csv(
+            io.StringIO("\n".join(lines)),
+            sep=separator,
+            decimal=decimal,
+            header=0 if header else None,
+            names=names,
+            index_col=False,
+            skipinitialspace=True,
+            keep_default_na=False,
+            na_values=[*MISSING_TEXTS, *markers],
+            low_memory=False,
+            float_precision="round_trip",
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise ValueError(f"{source} can't be read as a table: {error}") from error
+    for name in frame.columns:
+        frame[name] = _tidied(frame[name], markers, decimal)
+    return _without_empty_columns(frame, widths, rows, header, source)
+
+
+def _rows(lines: list[str], separator: str) -> _Rows:
+    if separator == WHITESPACE:
+        spans = [(n, n, len(line.split()), not line.strip()) for n, line in enumerate(lines, 1)]
+    elif not any('"' in line for line in lines):
+        spans = [
+            (n, n, line.count(separator) + 1, not line.strip(separator + " \t")) for n, line in enumerate(lines, 1)
+        ]
+    else:
+        reader, spans, last = csv.reader(lines, delimiter=separator, skipinitialspace=True), [], 0
+        for row in reader:
+            spans.append((last + 1, reader.line_num, len(row), not any(cell.strip() for cell in row)))
+            last = reader.line_num
+    first, last_, fields, blank = np.array(spans, dtype=np.int64).reshape(-1, 4).T
+    return _Rows(first, last_, fields, blank.astype(bool))
+
+
+def _names(
+    lines: list[str], rows: _Rows, separator: str, header: bool, source: str
+) -> tuple[list[str] | list[int], tuple[int, int]]:
+    """The columns' names, and how many of them the header and the rows below it have."""
+    full = np.flatnonzero(~rows.blank)
+    fields = rows.fields[full]
+    if not header:
+        _require_even(rows, full, int(fields[0]), "the first row", source)
+        return list(range(int(fields[0]))), (int(fields[0]), int(fields[0]))
+    at = full[0]
+    head = lines[rows.first[at] - 1 : rows.last[at]]
+    if separator == WHITESPACE:
+        names = head[0].split()
+    else:
+        names = [name.strip() for name in next(csv.reader(head, delimiter=separator, skipinitialspace=True))]
+    given = len(names)
+    width = given if len(fields) == 1 else int(fields[1])
+    if width < given and not any(names[width:]):
+        names = names[:width]
+    # One field more on every line is a separator at its end; whether nothing is in it shows once it is read.
+    _require_even(rows, full[1:], width if width in (len(names), given + 1) else given, "the header", source)
+    names += [""] * (width - len(names))
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"{source} has the column name{'s' if len(twice) > 1 else ''} {', '.join(map(repr, twice))} more than once "
+            f"in line {rows.first[at]}: give each column a name of its own, or, if that line is no header, "
+            "pass header=False"
+        )
+    numbers = [name for name in names if _is_number(name)]
+    if len(numbers) > len(names) / 4:
+        warnings.warn(
+            f"{source}: the first line holds numbers such as {numbers[0]!r} and was read as the header; "
+            "if it is none, pass header=False",
+            stacklevel=4,
+        )
+    return [name or f"Unnamed: {i}" for i, name in enumerate(names)], (given, width)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE) is not None
+
+
+def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source: str) -> None:
+    odd = index[rows.fields[index] != width]
+    if len(odd):
+        n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
+        others = f" (and {len(odd) - 1:,} other lines differ)" if len(odd) > 1 else ""
+        raise ValueError(
+            f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} has {width}{others}: mend "
+            "the lines (a separator within a value needs quotes), or give the right separator"
+        )
+
+
+def _warn_of_blank_rows(rows: _Rows, source: str) -> None:
+    # Lines with nothing at all, such as the last one, are no rows.
+    dropped = int((rows.blank & (rows.fields > 1)).sum())
+    if dropped:
+        warnings.warn(f"{source}: {dropped:,} blank rows were dropped", stacklevel=4)
+
+
+def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str) -> pd.Series:
+    """A column of strings without white space around them; as numbers where it hid those; as dates if ISO 8601."""
+    if not (column.dtype == object or isinstance(column.dtype, pd.StringDtype)):
+        return column
+    codes, uniques = pd.factorize(column)
+    if not len(uniques) or not all(isinstance(value, str) for value in uniques):
+        return column
+    plain = pd.Series([value.strip() for value in uniques], dtype=object)
+    stripped = bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
+    if stripped:
+        plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
+    known = plain.dropna()
+    values: pd.Series | None = plain if stripped else None
+    if stripped:
+        numbers = pd.to_numeric(known.str.replace(",", ".") if decimal == "," else known, errors="coerce")
+        values = numbers if numbers.notna().all() else values
+    if all(_DATE.fullmatch(value) for value in known):
+        dates = pd.to_datetime(known, format="ISO8601", errors="coerce")
+        values = dates if dates.notna().all() else values
+    if values is None:
+        return column
+    values = values.reindex(plain.index)
+    # One place more than there are values, so that the code -1 of a missing cell finds a missing one.
+    values = values if (codes >= 0).all() else values.reindex([*plain.index, len(plain)])
+    return pd.Series(values.array.take(np.where(codes < 0, len(plain), codes)), index=column.index)
+
+
+def _without_empty_columns(
+    frame: pd.DataFrame, widths: tuple[int, int], rows: _Rows, header: bool, source: str
+) -> pd.DataFrame:
+    given, width = widths
+    for surplus in frame.columns[given:width]:
+        filled = frame[surplus].notna().to_numpy()
+        if filled.any():
+            line = int(rows.first[~rows.blank][1 + int(np.argmax(filled))])
+            raise ValueError(
+                f"{source}, line {line}: {width} fields where the header has {given}: name every column in the header "
+                "(a first column of row names too), or mend the lines"
+            )
+    empty = [
+        name
+        for name in frame.columns
+        if header and str(name).startswith("Unnamed: ") and bool(frame[name].isna().all())
+    ]
+    if empty and len(frame):
+        warnings.warn(
+            f"{source}: empty columns without a name were dropped ({', '.join(map(str, empty))})", stacklevel=4
+        )
+        frame = frame.drop(columns=empty)
+    return frame

@@ -1,0 +1,271 @@
+"""Tables in files: delimited text, plain or compressed, Parquet and Feather, by the name of the file."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from missdiff_fast.table.cells import Markers
+from missdiff_fast.table.delimited import read_delimited
+from missdiff_fast.table.sniffing import decode_text
+
+_DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+_BINARY = (".parquet", ".feather", ".arrow")
+_ELSEWHERE = {
+    ".arff": "convert it to CSV first, e.g. with scipy.io.arff.loadarff",
+    ".xls": "save the sheet as CSV, or read it with pandas.read_excel",
+    ".xlsx": "save the sheet as CSV, or read it with pandas.read_excel",
+    ".sas7bdat": "read it with pandas.read_sas",
+    ".dta": "read it with pandas.read_stata",
+    ".json": "read it with pandas.read_json",
+}
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    missing_values: Sequence[object] = (),
+    header: bool = True,
+    skip_rows: int = 0,
+) -> pd.DataFrame:
+    r"""Read a table.
+
+    By its name the file is delimited text (``.csv``, ``.tsv``, ``.txt``, ``.psv``, ``.data``, each also with ``.gz``,
+    ``.bz2``, ``.xz``, ``.zip`` or ``.zst`` after it), Parquet (``.parquet``) or Feather (``.feather``, ``.arrow``).
+
+    In text, empty cells and ``NA``, ``NaN``, ``nan``, ``NULL``, ``null``, ``<NA>``, ``N/A``, ``n/a``, ``#N/A`` are
+    missing; the word ``None`` is not. White space around separators goes. Blank rows, and columns that have neither a
+    name nor a cell, are dropped with a warning. Columns of ISO 8601 dates or times without a zone (``2024-02-29``,
+    ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised: a column with them is strings.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    separator : str, optional
+        Of text: one character, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by default.
+    decimal : str, optional
+        Of text: ``"."`` or ``","``. By default a comma only where the separator is another and numbers show it.
+    encoding : str, optional
+        Of text. By default UTF-8 or UTF-16 with a byte-order mark, UTF-8, else Windows-1252.
+    missing_values : sequence of str or number
+        Further values that stand for a missing cell: strings among the cells as written, numbers among numbers.
+    header : bool
+        Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
+    skip_rows : int
+        Of text: how many lines to leave out at the top.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the kind of file is not known, or the file is empty, damaged, not in the encoding, has a column name twice,
+        or has a line with more or fewer fields than the header; no cell is ever dropped or shifted in silence.
+    """
+    path = Path(path)
+    base, compression = _kind(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give a file")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: check the path (the current folder is {Path.cwd()})")
+    markers = Markers.of(missing_values)
+    try:
+        if base == ".parquet":
+            return _mark(pd.read_parquet(path), markers)
+        if base in (".feather", ".arrow"):
+            return _mark(pd.read_feather(path), markers)
+        data = _read_bytes(path, compression)
+    except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError) as error:
+        raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
+    except OSError as error:
+        # gzip, bz2 and Arrow tell of damage by an OSError without a number; the others are the system's.
+        if error.errno is None:
+            raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
+        raise
+    frame = read_delimited(
+        decode_text(data, encoding, path.name),
+        path.name,
+        separator=separator or {".tsv": "\t", ".psv": "|"}.get(base),
+        decimal=decimal,
+        markers=markers.strings,
+        header=header,
+        skip_rows=skip_rows,
+    )
+    return _mark(frame, markers)
+
+
+def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Write a table, without its index, to a file of one of the kinds that `read_table` reads.
+
+    The file appears whole or not at all: what was there before stays until the new one is complete.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table. In text, missing cells are empty and dates are written as ISO 8601.
+    path : str or path
+        The file; its name tells the kind.
+
+    Raises
+    ------
+    ValueError
+        If the kind of file is not known, or can't hold the table.
+    OSError
+        If the file can't be written.
+    """
+    path = Path(path)
+    base, compression = _kind(path)
+    with write_atomically(path) as temporary:
+        if base in _DELIMITED:
+            with _open_text(temporary, compression, path.name.removesuffix(compression)) as stream:
+                frame.to_csv(stream, index=False, sep=_DELIMITED[base], lineterminator="\n")
+            return
+        plain = frame.reset_index(drop=True).rename(columns=str)
+        try:
+            if base == ".parquet":
+                plain.to_parquet(temporary, index=False)
+            else:
+                plain.to_feather(temporary)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise ValueError(
+                f"a {base} file can't hold this table ({error}): convert the column, or write CSV"
+            ) from error
+
+
+@contextmanager
+def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path in the folder of ``path``, which takes its place if the block ends without an error.
+
+    On any error the temporary file is removed, and a file that was there is as it was. A link is followed. A path that
+    is there but no regular file, such as ``/dev/stdout``, is written to directly.
+
+    Raises
+    ------
+    OSError
+        Of the kind that was met, with the path and the cause: no such folder, no permission, disk full.
+    """
+    shown, target = Path(path), Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{shown} is a folder: give a file name")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"folder {target.parent} does not exist: make it first")
+    if target.exists() and not target.is_file():
+        yield shown
+        return
+    # The suffix stays last: some writers go by it.
+    temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(4)}.part{target.suffix}")
+    try:
+        yield temporary
+        with open(temporary, "rb+") as stream:
+            os.fsync(stream.fileno())
+        if target.exists():
+            os.chmod(temporary, target.stat().st_mode & 0o7777)
+        os.replace(temporary, target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        kept = "; the file that was there is unchanged" if target.exists() else ""
+        cause = error.strerror or str(error)
+        raise _as_errno(error, f"could not write {shown}: {cause}{kept}") from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _as_errno(error: OSError, message: str) -> OSError:
+    """An error of the same number and class whose text is the message alone."""
+    result = type(error)(message) if type(error).__init__ is OSError.__init__ else OSError(message)
+    result.errno = error.errno
+    return result
+
+
+def _kind(path: Path) -> tuple[str, str]:
+    """The suffix that tells the kind of file, and that of its compression or ""; ValueError if it is not known."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    last = suffixes[-1] if suffixes else ""
+    if last in _DELIMITED or last in _BINARY:
+        return last, ""
+    base = suffixes[0] if len(suffixes) == 2 else ""
+    if last in _COMPRESSED and base in _DELIMITED:
+        return base, path.suffix
+    remedy = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or "rename the file, or convert it"
+    kinds = ", ".join([*_DELIMITED, *_BINARY])
+    raise ValueError(
+        f"{path.name}: files of this kind are not known: {remedy}. Known are {kinds}; "
+        f"text also with {', '.join(_COMPRESSED)} at its end"
+    )
+
+
+def _read_bytes(path: Path, compression: str) -> bytes:
+    compression = compression.lower()
+    if compression == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            if len(members) != 1:
+                raise ValueError(f"the archive holds {len(members)} files instead of one")
+            return archive.read(members[0])
+    if compression == ".zst":
+        with pa.input_stream(str(path), compression="zstd") as stream:
+            return bytes(stream.read())
+    with _opener(compression)(path, "rb") as stream:
+        return bytes(stream.read())
+
+
+@contextmanager
+def _open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
+    compression = compression.lower()
+    if compression == ".zip":
+        with (
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+            archive.open(inner, "w") as raw,
+            io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
+        ):
+            yield stream
+    elif compression == ".zst":
+        with (
+            pa.output_stream(str(path), compression="zstd") as raw,
+            io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
+        ):
+            yield stream
+    else:
+        with _opener(compression)(path, "wt", encoding="utf-8", newline="") as stream:
+            yield stream
+
+
+def _opener(compression: str) -> Callable[..., Any]:
+    openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return openers[compression]
+
+
+def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:
+    """The frame with the user's missing values made missing."""
+    for name in frame.columns if markers.strings or markers.numbers else ():
+        column = frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            gone = [value for value in column.cat.categories if value in (markers.strings + markers.numbers)]
+            frame[name] = column.cat.remove_categories(gone)
+            continue
+        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
+        text = column.dtype == object or isinstance(column.dtype, pd.StringDtype)
+        values = markers.numbers if number else markers.strings if text else ()
+        hit = column.isin(list(values)) if values else None
+        if hit is not None and hit.any():
+            frame[name] = column.mask(hit)
+    return frame

@@ -1,0 +1,99 @@
+"""Learning a table's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.table.cells import Markers, RefusedError, read_cells
+from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous
+from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
+from missdiff_fast.table.schema import Column, Name, Refusals, Schema, check_frame
+
+MAX_CATEGORIES = 32_767  # codes are int16
+# A column of strings with at least so many distinct ones, which are at least this share of its cells, names its rows.
+IDENTIFIER_COUNT, IDENTIFIER_SHARE = 30, 0.9
+
+
+def learn_columns(
+    frame: pd.DataFrame,
+    *,
+    categorical_columns: Sequence[Name] | None,
+    missing_values: Sequence[object],
+    max_categories: int,
+) -> tuple[Schema, list[Coder], Markers]:
+    """The schema, how each column is encoded, and the markers of missing cells; arguments and errors of `Codec.fit`."""
+    names = check_frame(frame)
+    if not len(frame.columns) or not len(frame):
+        raise ValueError(f"the frame is empty ({len(frame)} rows, {len(names)} columns): give at least one of each")
+    if not 2 <= max_categories <= MAX_CATEGORIES:
+        raise ValueError(f"max_categories must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}")
+    chosen = _chosen(categorical_columns, names)
+    markers = Markers.of(missing_values)
+    refusals, columns, coders = Refusals(), [], []
+    for position, name in enumerate(names):
+        try:
+            column, coder = _learn(name, frame.iloc[:, position], markers, name in chosen, max_categories)
+            columns.append(column)
+            coders.append(coder)
+        except RefusedError as refused:
+            refusals.add(name, refused)
+    if not coders and refusals.only("empty"):
+        raise ValueError("no cell of the frame is observed: give a table with observed cells")
+    refusals.raise_first()
+    if all(column.kind == "constant" for column in columns):
+        raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
+    return Schema(tuple(columns)), coders, markers
+
+
+def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
+    if isinstance(columns, str):
+        raise TypeError(f"categorical_columns must be a list such as [{columns!r}], not the string {columns!r}")
+    unknown = [name for name in columns or () if name not in names]
+    if unknown:
+        raise ValueError(f"categorical_columns names {unknown}, which the frame has not; it has {names}")
+    return set(columns or ())
+
+
+def _learn(name: Name, series: pd.Series, markers: Markers, chosen: bool, max_categories: int) -> tuple[Column, Coder]:
+    """The schema's entry and the coder of one column; RefusedError if it can't be taken."""
+    cells = read_cells(series, markers, parse="never" if chosen else "auto")
+    if cells.missing.all():
+        raise RefusedError("empty", "")
+    family = cells.family
+    dtype: Dtype = series.dtype
+    if cells.parsed:
+        dtype = np.dtype(np.float64) if family == "float" else pd.Int64Dtype()
+    try:
+        dtype_to_json(dtype)
+    except TypeError as error:
+        raise RefusedError("unsupported", str(error)) from error
+    distinct = pd.unique(cells.observed())
+    coder: Coder
+    if len(distinct) == 1:
+        kind = "constant"
+        coder = Constant(dtype, family, Categorical.fit(dtype, cells).keys)
+    elif (
+        chosen
+        or family in ("string", "boolean")
+        or isinstance(dtype, pd.CategoricalDtype)
+        or (family in NUMBERS and len(distinct) == 2)
+    ):
+        kind = "categorical"
+        observed = int((~cells.missing).sum())
+        if (
+            family == "string"
+            and not chosen
+            and len(distinct) >= IDENTIFIER_COUNT
+            and len(distinct) >= IDENTIFIER_SHARE * observed
+        ):
+            raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
+        if len(distinct) > max_categories:
+            raise RefusedError("cardinality", f"{len(distinct):,} > {max_categories:,}")
+        coder = Categorical.fit(dtype, cells)
+    else:
+        kind = "continuous"
+        coder = Continuous.fit(dtype, cells)
+    return Column(name, kind, dtype, family, cells.parsed), coder
