@@ -22,6 +22,12 @@ LAYOUTS = {
     "clinical": Layout(27, (2,) * 46),
 }
 
+SMALL_LAYOUTS = {
+    "mixed": Layout(2, (2, 3, 1)),
+    "no_continuous": Layout(0, (3, 1, 4)),
+    "no_categorical": Layout(3),
+}
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from batches import LAYOUTS, make_prediction, strided, threads
+from batches import LAYOUTS, SMALL_LAYOUTS, make_prediction, strided, threads
 from tolerances import assert_close
 from torch import Tensor
 
@@ -227,13 +227,13 @@ def test_batch_splits_and_threads_change_no_bit(backend: ModuleType) -> None:
     assert torch.equal(torch.cat(parts), whole[0])
 
 
-@pytest.mark.parametrize("case", ["mixed", "no_categorical", "no_continuous", "one_category"])
+@pytest.mark.parametrize("case", SMALL_LAYOUTS)
 @pytest.mark.parametrize("softmax", [True, False])
-def test_gradcheck(backend: ModuleType, case: str, softmax: bool) -> None:
-    call = example(LAYOUTS[case], 3, torch.float64)
+def test_gradcheck(native: ModuleType, case: str, softmax: bool) -> None:
+    call = example(SMALL_LAYOUTS[case], 3, torch.float64)
 
     def function(x: Tensor, prediction: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-        return replace(call, x=x, prediction=prediction, previous=previous).run(backend, softmax=softmax)
+        return replace(call, x=x, prediction=prediction, previous=previous).run(native, softmax=softmax)
 
     assert call.previous is not None
     leaves = [x.requires_grad_() for x in (call.x, call.prediction, call.previous)]
