@@ -132,7 +132,6 @@ class CMakeBuild(build_ext):
             "Ninja",
             f"-DCMAKE_MAKE_PROGRAM={ninja}",
             f"-DPython_EXECUTABLE={sys.executable}",
-            f"-DMISSDIFF_VERSION={self.distribution.get_version()}",
         ]
         configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
         if len(cxx) == 1:

@@ -4,19 +4,11 @@
 
 #include <string>
 
-#ifdef MISSDIFF_DISPATCH
 const char* missdiff_simd();
-#else
-static const char* missdiff_simd() {
-  return "none";
-}
-#endif
 
 namespace {
 
-std::string cxx_standard() {
-  return "C++" + std::to_string(__cplusplus / 100 % 100);
-}
+std::string cxx_standard() { return "C++" + std::to_string(__cplusplus / 100 % 100); }
 
 pybind11::dict build_info() {
   pybind11::dict info;
