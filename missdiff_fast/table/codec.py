@@ -148,7 +148,7 @@ class Codec:
                 if len(strange):
                     known = self.category_values(name)
                     shown = ", ".join(map(repr, known[:5])) + (f", ... ({len(known)} in all)" if len(known) > 5 else "")
-                    unseen.append(f"column {name!r} holds {strange.tolist()[0]!r}; known are {shown}")
+                    unseen.append(f"column {name!r} holds {strange[:1].tolist()[0]!r}; known are {shown}")
         if unseen:
             raise ValueError(
                 f"categories that were not seen in fit: {'; '.join(unseen)}. Replace them by known ones or by a "
@@ -225,7 +225,7 @@ class Codec:
         if not isinstance(coder, Categorical):
             kind = f"is {self.schema[column].kind}" if column in self.schema else "is not known"
             raise ValueError(f"column {column!r} {kind}: the categorical ones are {list(self.schema.categorical)}")
-        return list(coder.table.tolist())
+        return as_series(coder.table).tolist()
 
     @property
     def columns(self) -> list[Name]:

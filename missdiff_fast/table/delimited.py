@@ -101,7 +101,7 @@ def _names(
     full = np.flatnonzero(~rows.blank)
     fields = rows.fields[full]
     if not header:
-        _require_even(rows, full, int(fields[0]), "the first row", source)
+        _require_even(rows, full, int(fields[0]), "the first row has", source)
         return list(range(int(fields[0]))), (int(fields[0]), int(fields[0]))
     at = full[0]
     head = lines[rows.first[at] - 1 : rows.last[at]]
@@ -110,11 +110,13 @@ def _names(
     else:
         names = [name.strip() for name in next(csv.reader(head, delimiter=separator, skipinitialspace=True))]
     given = len(names)
-    width = given if len(fields) == 1 else int(fields[1])
+    width = int(np.bincount(fields[1:]).argmax()) if len(fields) > 1 else given
     if width < given and not any(names[width:]):
         names = names[:width]
+    elif width != given + 1:
+        width = given
     # One field more on every line is a separator at its end; whether nothing is in it shows once it is read.
-    _require_even(rows, full[1:], width if width in (len(names), given + 1) else given, "the header", source)
+    _require_even(rows, full[1:], width, "the header has" if width == given else "most lines have", source)
     names += [""] * (width - len(names))
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
@@ -143,7 +145,7 @@ def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source:
         n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
         others = f" (and {len(odd) - 1:,} other lines differ)" if len(odd) > 1 else ""
         raise ValueError(
-            f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} has {width}{others}: mend "
+            f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}: mend "
             "the lines (a separator within a value needs quotes), or give the right separator"
         )
 

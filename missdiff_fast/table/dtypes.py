@@ -167,7 +167,7 @@ def _restore_instants(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionA
 
 def as_series(array: ExtensionArray, index: pd.Index | None = None) -> pd.Series:
     """A Series over an array as it is: without looking into object cells for what else they might be."""
-    if isinstance(array, NumpyExtensionArray):
+    if type(array) is NumpyExtensionArray:  # its subclasses have dtypes of their own
         values = array.to_numpy()
         return pd.Series(values, index=index, dtype=values.dtype, copy=False)
     return pd.Series(array, index=index, copy=False)

@@ -115,7 +115,8 @@ class Resolution:
     def _exact_raw(self, apart: np.ndarray, dtype: np.dtype) -> np.ndarray:
         low, high = int(self.least) - int(self.centre), int(self.greatest) - int(self.centre)
         whole = np.rint(np.clip(apart, low, high)).astype(np.int64)
-        whole = np.clip(whole, low, high)  # float64 may have rounded an end outwards
+        # float64 may have rounded an end of the range.
+        whole = np.clip(np.where(apart <= low, low, np.where(apart >= high, high, whole)), low, high)
         return (whole.view(dtype) + np.array(self.centre, dtype=dtype)).astype(dtype, copy=False)
 
     def _wide_raw(self, apart: np.ndarray, dtype: np.dtype) -> np.ndarray:

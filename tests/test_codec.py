@@ -1,0 +1,271 @@
+"""Encoding a table and decoding it again."""
+
+from __future__ import annotations
+
+import datetime
+
+import hypothesis
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from frames import assert_same_cells, every_dtype, through
+from hypothesis import strategies as st
+from hypothesis.extra import pandas as hpd
+
+from missdiff_fast.table import Codec
+
+FRAME = pd.DataFrame(
+    {
+        "age": [31, 45, 27, 45, 60],
+        "sex": ["f", "m", None, "f", "m"],
+        "pay": [1.25, np.nan, 3.75, 2.5, 1.25],
+        "year": [2024] * 5,
+        "ill": [True, False, False, True, False],
+    }
+)
+
+
+@pytest.mark.parametrize("seed", [None, -1])
+@pytest.mark.parametrize("name", every_dtype())
+def test_every_dtype_comes_back(name: str, seed: int | None) -> None:
+    column = every_dtype()[name]
+    frame = pd.DataFrame({"x": column, "other": range(8)})
+    codec = Codec.fit(frame)
+    decoded = through(codec, codec.encode(frame, seed=seed))
+    assert_same_cells(decoded, frame, ~codec.missing(frame))
+    assert not decoded.isna().any(axis=None)
+    assert codec.missing(frame)[:, 0].tolist() == column.isna().tolist()
+
+
+def test_category_dtype_keeps_unobserved_categories_and_order() -> None:
+    column = every_dtype()["string ordered"]
+    codec = Codec.fit(pd.DataFrame({"x": column}))
+    assert codec.category_values("x") == ["c", "b", "a", "ä"]
+    decoded = codec.decode(torch.zeros(1, 0, dtype=torch.int32), torch.tensor([[2]], dtype=torch.int16))
+    assert decoded["x"].dtype == column.dtype
+    assert decoded["x"].cat.categories[0] == "never"
+
+
+def columns() -> st.SearchStrategy[list[hpd.column]]:
+    numbers = st.floats(-1e300, 1e300) | st.just(np.nan) | st.sampled_from([0.0, -0.0, 0.1, 5e-324])
+    text = st.text(st.characters(codec="utf-8"), max_size=3) | st.none()
+    made = {
+        "float": hpd.column("float", elements=numbers, dtype=float),
+        "int": hpd.column("int", elements=st.integers(-(2**63), 2**63 - 1), dtype="int64"),
+        "unsigned": hpd.column("unsigned", elements=st.integers(0, 2**64 - 1), dtype="uint64"),
+        "small": hpd.column("small", elements=st.integers(-3, 3), dtype="int8"),
+        "single": hpd.column("single", elements=st.floats(-(2.0**99), 2.0**99, width=32), dtype="float32"),
+        "text": hpd.column("text", elements=text, dtype=object),
+        "flag": hpd.column("flag", elements=st.sampled_from([True, False, None]), dtype=object),
+        "when": hpd.column(
+            "when", elements=st.integers(-(2**62), 2**62).map(np.datetime64(0, "ns").__add__), dtype="M8[ns]"
+        ),
+    }
+    return st.permutations(list(made)).map(lambda names: [made[name] for name in names])
+
+
+@hypothesis.given(
+    columns().flatmap(lambda c: hpd.data_frames(c, index=hpd.range_indexes(min_size=3, max_size=20))), st.integers()
+)
+@hypothesis.settings(max_examples=50, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+def test_any_frame_comes_back(frame: pd.DataFrame, seed: int) -> None:
+    frame = frame.dropna(axis=1, how="all")
+    hypothesis.assume(any(frame[name].nunique() > 1 for name in frame))
+    codec = Codec.fit(frame)
+    table = codec.encode(frame, seed=seed)
+    observed = ~codec.missing(frame)
+    decoded = through(codec, table)
+    assert_same_cells(decoded, frame, observed)
+    filled = codec.fill(frame, decoded)
+    assert_same_cells(filled, frame, observed)
+    means = codec.decode_means(table.values.nan_to_num(), table.codes.clamp(min=0))
+    for name in codec.schema.continuous:
+        assert means[name].between(frame[name].min(), frame[name].max()).all()
+        assert means[name].dtype == frame[name].dtype
+
+
+def test_encoded_table_is_compact_and_ordered() -> None:
+    codec = Codec.fit(FRAME)
+    table = codec.encode(FRAME)
+    assert codec.schema.continuous == ("age", "pay")
+    assert codec.schema.categorical == ("sex", "ill")
+    assert codec.columns == list(FRAME.columns)
+    assert codec.group("ill") == 1
+    assert table.layout == codec.layout
+    assert table.layout.cardinalities == (2, 2)
+    assert table.continuous.dtype == torch.float32
+    assert table.values.dtype == torch.float32
+    assert table.codes.dtype == torch.int16
+    assert table.codes.is_contiguous()
+    assert table.continuous.is_contiguous()
+    assert table.codes.tolist() == [[0, 1], [1, 0], [-1, 0], [0, 1], [1, 0]]
+    assert torch.equal(torch.isnan(table.continuous), torch.isnan(table.values))
+    assert codec.starts.tolist() == [0, 3, 5]
+    assert codec.boundaries.dtype == torch.float32
+
+
+def test_values_are_standardised() -> None:
+    values = Codec.fit(FRAME).encode(FRAME).values
+    pay = FRAME["pay"].dropna()
+    expected = (FRAME["pay"] - pay.mean()) / pay.std(ddof=0)
+    np.testing.assert_allclose(values[:, 1].numpy(), expected.to_numpy(), rtol=1e-6)
+
+
+def test_seed_spreads_ties_and_repeats() -> None:
+    frame = pd.DataFrame({"x": [0.0] * 500 + list(range(1, 51))})
+    codec = Codec.fit(frame)
+    first, again, other, middle = (codec.encode(frame, seed=seed).continuous for seed in (1, 1, 2, None))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert len(first[:500].unique()) > 490
+    assert len(middle[:500].unique()) == 1
+    assert float(first.std()) == pytest.approx(1, abs=0.05)
+
+
+def test_column_order_and_absent_columns() -> None:
+    codec = Codec.fit(FRAME)
+    table, turned = codec.encode(FRAME, seed=3), codec.encode(FRAME[FRAME.columns[::-1]], seed=3)
+    assert torch.equal(table.codes, turned.codes)
+    assert torch.equal(table.continuous.nan_to_num(), turned.continuous.nan_to_num())
+    part = codec.encode(FRAME[["sex"]], partial=True)
+    assert torch.equal(part.codes[:, 0], table.codes[:, 0])
+    assert (part.codes[:, 1] == -1).all()
+    assert torch.isnan(part.continuous).all()
+    nothing = codec.encode(pd.DataFrame(index=range(4)), partial=True)
+    assert len(nothing) == 4
+    assert not nothing.observed().any()
+    assert len(codec.encode(FRAME.head(0))) == 0
+    assert codec.missing(FRAME.head(0)).shape == (0, 5)
+
+
+def test_values_out_of_range_and_unseen_are_ranked() -> None:
+    codec = Codec.fit(pd.DataFrame({"x": [0.0, 10.0, 20.0, 30.0], "y": [1, 2, 3, 4]}))
+    scores = codec.encode(pd.DataFrame({"x": [-5.0, 0.0, 15.0, 30.0, 99.0], "y": [9, 0, 2, -(10**9), 3]})).continuous
+    assert torch.isfinite(scores).all()
+    assert scores[:, 0].tolist() == sorted(scores[:, 0].tolist())
+    assert float(scores[2, 0]) == pytest.approx(0)
+    assert float(scores[0, 1]) > float(scores[4, 1]) > float(scores[2, 1]) > float(scores[3, 1])
+
+
+def test_families_that_may_stand_for_each_other() -> None:
+    codec = Codec.fit(pd.DataFrame({"i": [1, 2, 3], "f": [0.5, 1.0, 2.0], "s": ["a", "b", "a"], "b": [0, 1, 1]}))
+    same = codec.encode(pd.DataFrame({"i": [1, 2, 3], "f": [0.5, 1.0, 2.0], "s": ["a", "b", "a"], "b": [0, 1, 1]}))
+    other = pd.DataFrame(
+        {
+            "i": [1.0, 2.0, 3.0],
+            "f": pd.Series([0.5, 1.0, 2.0], dtype="Float64"),
+            "s": pd.Categorical(["a", "b", "a"], categories=["b", "a", "zzz"]),
+            "b": pd.Series([0, 1, 1], dtype="float32"),
+        }
+    )
+    table = codec.encode(other)
+    assert torch.equal(table.continuous, same.continuous)
+    assert torch.equal(table.codes, same.codes)
+    assert torch.equal(codec.encode(other.assign(s=other["s"].astype("string"))).codes, same.codes)
+    whole = codec.encode(pd.DataFrame({"i": [2], "f": [1], "s": [None], "b": [pd.NA]}))
+    assert torch.equal(whole.continuous[0], same.continuous[1])
+    assert whole.codes.tolist() == [[-1, -1]]
+
+
+def test_units_and_dates_may_differ() -> None:
+    days = pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-04"])
+    codec = Codec.fit(pd.DataFrame({"d": days, "z": days.tz_localize("UTC")}))
+    expected = codec.encode(pd.DataFrame({"d": days, "z": days.tz_localize("UTC")})).continuous
+    dates = pd.Series([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2), datetime.date(2020, 1, 4)], dtype=object)
+    for column in (days.as_unit("s"), dates):
+        frame = pd.DataFrame({"d": column, "z": days.as_unit("ms").tz_localize("UTC").tz_convert("Asia/Tokyo")})
+        assert torch.equal(codec.encode(frame).continuous, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (
+            {"age": ["x", "y", "z", "x", "y"]},
+            TypeError,
+            r"'age' has string cells \(dtype object\), but integer ones \(dtype int64\)",
+        ),
+        ({"sex": [1, 2, 1, 2, 1]}, TypeError, r"'sex' has integer cells \(dtype int64\), but string ones"),
+        ({"ill": [1, 0, 1, 0, 1]}, TypeError, "'ill' has integer cells"),
+        ({"pay": pd.to_datetime(["2020"] * 5)}, TypeError, "'pay' has datetime cells"),
+        ({"pay": [np.inf, 1, 2, 3, 4]}, ValueError, r"'pay' \(1 of 5 cells\) has infinite values"),
+        ({"sex": ["f", 1, "m", "f", "f"]}, ValueError, r"'sex' \(str \('f'\) and int \(1\)\) mixes types"),
+        ({"sex": ["f", "x", "y", "f", "m"]}, ValueError, r"column 'sex' holds 'x'; known are 'f', 'm'"),
+        ({"extra": 1}, ValueError, r"columns \['extra'\] were not there in fit: drop them"),
+    ],
+)
+def test_encoding_errors(change: dict[str, object], error: type[Exception], message: str) -> None:
+    codec = Codec.fit(FRAME)
+    with pytest.raises(error, match=message):
+        codec.encode(FRAME.assign(**change))
+
+
+def test_missing_columns_no_frame_and_twice() -> None:
+    codec = Codec.fit(FRAME)
+    with pytest.raises(ValueError, match=r"columns \['age', 'ill'\] are not in the frame: add them"):
+        codec.encode(FRAME.drop(columns=["age", "ill"]))
+    with pytest.raises(TypeError, match="DataFrame, got dict"):
+        codec.encode({"age": [1]})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="duplicate column names 'age'"):
+        codec.encode(pd.concat([FRAME, FRAME[["age"]]], axis=1))
+
+
+def test_unseen_categories_list_a_few_known_ones_and_all_columns() -> None:
+    codec = Codec.fit(pd.DataFrame({"k": list("abcdefgh"), "b": [0, 1] * 4}))
+    with pytest.raises(
+        ValueError,
+        match=r"'k' holds 'z'; known are 'a', 'b', 'c', 'd', 'e', ... \(8 in all\).*'b' holds 2; known are 0, 1",
+    ):
+        codec.encode(pd.DataFrame({"k": ["z"], "b": [2]}))
+
+
+def test_zone_against_none() -> None:
+    days = pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-04"])
+    with pytest.raises(TypeError, match=r"'d' has zoned cells .* but datetime ones"):
+        Codec.fit(pd.DataFrame({"d": days})).encode(pd.DataFrame({"d": days.tz_localize("UTC")}))
+
+
+def test_numbers_in_strings_after_fit() -> None:
+    codec = Codec.fit(pd.DataFrame({"x": ["1", "?", "2", "30"], "s": ["1", "x", "2", "x"]}), missing_values=["?"])
+    table = codec.encode(pd.DataFrame({"x": ["30", "1", None], "s": ["1", "?", "2"]}))
+    assert float(table.continuous[0, 0]) > float(table.continuous[1, 0])
+    assert torch.isnan(table.continuous[2, 0])
+    assert table.codes[:, 0].tolist() == [0, -1, 1]
+    assert torch.equal(
+        codec.encode(pd.DataFrame({"x": [30.0, 1, None], "s": ["1", "?", "2"]})).continuous[:2], table.continuous[:2]
+    )
+    with pytest.raises(TypeError, match="'x' has string cells"):
+        codec.encode(pd.DataFrame({"x": ["30", "many"], "s": ["1", "2"]}))
+
+
+def test_shapes_are_checked() -> None:
+    codec = Codec.fit(FRAME)
+    for places, codes in [((2, 1), (2, 2)), ((2, 2), (2, 3)), ((2, 2), (3, 2))]:
+        with pytest.raises(ValueError, match=r"expected \[B, 2\] and \[B, 2\]"):
+            codec.decode(torch.zeros(places, dtype=torch.int32), torch.zeros(codes, dtype=torch.int16))
+    with pytest.raises(ValueError, match="values hold NaN"):
+        codec.decode_means(torch.full((1, 2), torch.nan), torch.zeros(1, 2, dtype=torch.int16))
+    assert codec.decode(torch.zeros(0, 2, dtype=torch.int32), torch.zeros(0, 2, dtype=torch.int16)).shape == (0, 5)
+
+
+def test_constant_columns_come_back_and_are_filled() -> None:
+    frame = pd.DataFrame({"x": [1, 2, 3], "c": [None, "same", None]})
+    codec = Codec.fit(frame)
+    decoded = codec.decode(torch.zeros(2, 1, dtype=torch.int32), torch.zeros(2, 0, dtype=torch.int16))
+    assert decoded["c"].tolist() == ["same", "same"]
+    assert (
+        codec.fill(frame, codec.decode(torch.zeros(3, 1, dtype=torch.int32), torch.zeros(3, 0, dtype=torch.int16)))[
+            "c"
+        ].tolist()
+        == ["same"] * 3
+    )
+
+
+def test_categories_of_other_columns_are_refused() -> None:
+    codec = Codec.fit(FRAME)
+    assert codec.category_values("sex") == ["f", "m"]
+    assert codec.category_values("ill") == [False, True]
+    for column, told in [("age", "is continuous"), ("year", "is constant"), ("nose", "is not known")]:
+        with pytest.raises(ValueError, match=rf"column '{column}' {told}: the categorical ones are \['sex', 'ill'\]"):
+            codec.group(column)

@@ -1,0 +1,78 @@
+"""Continuous and categorical columns on their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+import torch
+from frames import through
+
+from missdiff_fast.table import Codec
+from missdiff_fast.table.columns import MAX_VALUES, increasing, normal_quantile
+
+
+def test_normal_quantile() -> None:
+    u = np.concatenate([np.logspace(-12, -0.3, 50), 1 - np.logspace(-12, -0.4, 50), [0.5]])
+    np.testing.assert_allclose(normal_quantile(u), scipy.stats.norm.ppf(u), rtol=1e-9, atol=1e-12)
+
+
+def test_increasing_raises_by_the_least_steps() -> None:
+    values = np.array([-1.0, -1.0, -1.0, -0.0, 0.0, 0.0, 1e-45, 2.0, 2.0], dtype=np.float32)
+    raised = increasing(values)
+    assert (np.diff(raised) > 0).all()
+    assert (raised >= values).all()
+    assert raised[1] == np.nextafter(np.float32(-1), np.float32(0))
+    assert raised[-1] == np.nextafter(np.float32(2), np.float32(3))
+    assert increasing(np.array([-2.5, 0.5], dtype=np.float32)).tolist() == [-2.5, 0.5]
+    assert len(increasing(np.empty(0, dtype=np.float32))) == 0
+
+
+def test_many_zeros_survive() -> None:
+    rng = np.random.default_rng(0)
+    gain = np.where(rng.random(20_000) < 0.91, 0, rng.integers(1, 100_000, 20_000))
+    codec = Codec.fit(pd.DataFrame({"gain": gain}))
+    scores = codec.encode(pd.DataFrame({"gain": gain}), seed=1).continuous[:, 0]
+    assert scipy.stats.kstest(scores.numpy(), "norm").statistic < 0.01
+    normal = torch.randn(20_000, 1, generator=torch.Generator().manual_seed(0))
+    drawn = through(
+        codec, type(codec.encode(pd.DataFrame({"gain": gain})))(normal, torch.zeros(20_000, 0).short(), codec.layout)
+    )
+    assert (drawn["gain"] == 0).mean() == pytest.approx((gain == 0).mean(), abs=0.01)
+    assert drawn["gain"].isin(gain).all()
+
+
+def test_more_values_than_are_kept() -> None:
+    values = np.random.default_rng(0).normal(size=70_000)
+    frame = pd.DataFrame({"x": values})
+    codec = Codec.fit(frame)
+    kept = codec._coders["x"].keys
+    assert MAX_VALUES - 10 <= len(kept) <= MAX_VALUES
+    assert np.isin(kept, values).all()
+    assert kept[0] == values.min()
+    assert kept[-1] == values.max()
+    place = np.searchsorted(np.sort(values), through(codec, codec.encode(frame, seed=0))["x"])
+    assert np.abs(place - values.argsort().argsort()).max() <= 2, "a dropped value comes back as a neighbour"
+    means = codec.decode_means(codec.encode(frame).values, torch.zeros(70_000, 0, dtype=torch.int16))
+    np.testing.assert_allclose(means["x"], values, atol=1e-6)
+
+
+def test_kept_values_are_as_frequent_as_observed() -> None:
+    values = np.concatenate([np.full(30_000, 0.5), np.random.default_rng(0).normal(size=70_000)])
+    coder = Codec.fit(pd.DataFrame({"x": values}))._coders["x"]
+    assert len(coder.keys) <= MAX_VALUES
+    shares = np.diff(coder.cumulative, prepend=0)
+    assert shares[np.searchsorted(coder.keys, 0.5)] == pytest.approx(0.3, abs=1e-4)
+    assert (np.delete(shares, np.searchsorted(coder.keys, 0.5)) < 1e-4).all()
+    assert coder.cumulative[-1] == 1
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_extremes_are_kept_off_infinity(seed: int | None) -> None:
+    frame = pd.DataFrame({"x": np.arange(1000.0)})
+    scores = Codec.fit(frame).encode(frame, seed=seed).continuous
+    edge = float(normal_quantile(np.array([1 - 0.5 / 1000]))[0])
+    assert float(scores.abs().max()) <= edge * (1 + 1e-6)
+    far = Codec.fit(frame).encode(pd.DataFrame({"x": [-1e9, 1e9]}), seed=seed).continuous
+    assert far[:, 0].tolist() == pytest.approx([-edge, edge])

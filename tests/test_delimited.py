@@ -1,0 +1,192 @@
+"""Delimited text read as it is meant, or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast.table import read_table
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def read(text: str | bytes, name: str = "table.csv", **options: object) -> pd.DataFrame:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_table(path, **options)  # type: ignore[arg-type]
+
+    return read
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_separator_line_ends_and_encoding_are_found(read, separator: str, end: str, encoding: str) -> None:
+    lines = [["name", "µg/L", "n"], ["Zoë", "1.5", "3"], ["O'Neil", "", "4"], ["Åke", "2.25", "5"]]
+    text = end.join(separator.join(line) for line in lines) + end
+    frame = read(text.encode(encoding))
+    assert list(frame.columns) == ["name", "µg/L", "n"]
+    assert frame["name"].tolist() == ["Zoë", "O'Neil", "Åke"]
+    assert frame["n"].tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(frame["µg/L"], [1.5, np.nan, 2.25])
+
+
+def test_separator_and_encoding_given(read) -> None:
+    assert read("a:b\n1:2\n", separator=":")["b"].tolist() == [2]
+    assert read("a  b\n1   2\n\n3 4\n", separator=r"\s+")["b"].tolist() == [2, 4]
+    assert read("a,b\nЖ,2\n".encode("koi8-r"), encoding="koi8-r")["a"].tolist() == ["Ж"]
+    with pytest.raises(ValueError, match="separator must be one character"):
+        read("a,b\n1,2\n", separator="::")
+    with pytest.raises(ValueError, match="encoding 'utf-99' is not known"):
+        read("a,b\n1,2\n", encoding="utf-99")
+    with pytest.raises(ValueError, match=r"table\.csv is not utf-8 text .* give the right encoding"):
+        read("a,b\né,2\n".encode("latin-1"), encoding="utf-8")
+    with pytest.raises(ValueError, match="holds NUL characters"):
+        read(b"a,b\n\x00,2\n")
+
+
+def test_suffixes_tell_separators(read) -> None:
+    assert read("a,x\tb\n1,5\t2\n", "t.tsv").columns.tolist() == ["a,x", "b"]
+    assert read("a,x|b\n1,5|2\n", "t.psv").columns.tolist() == ["a,x", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a;b\n2,6;1\n3;1\n", [2.6, 3.0]),
+        ("a;b\n2,625;1\n0,5;1\n", [2.625, 0.5]),
+        ("a;b\n-1,5;x\n1,25;18.00.00\n", [-1.5, 1.25]),
+        ("a;b\n1,234;1\n5,678;1\n", ["1,234", "5,678"]),
+        ("a;b\n1,5;1.5\n2,5;2.5\n", ["1,5", "2,5"]),
+        ("a;b\n1.5;1\n2.5;1\n", [1.5, 2.5]),
+    ],
+)
+def test_decimal_comma_is_found_where_it_is_sure(read, text: str, expected: list[object]) -> None:
+    assert read(text)["a"].tolist() == expected
+
+
+def test_decimal_given(read) -> None:
+    assert read("a;b\n1,234;1\n", decimal=",")["a"].tolist() == [1.234]
+    with pytest.raises(ValueError, match="decimal must be"):
+        read("a;b\n1,234;1\n", decimal="'")
+
+
+def test_thousands_are_not_guessed(read) -> None:
+    assert read('a,b\n"1,234",1\n"5,678",2\n')["a"].tolist() == ["1,234", "5,678"]
+
+
+def test_quotes(read) -> None:
+    frame = read('name,n,note\n"Allen, Miss",1,"two\nlines"\n"say ""hi""",2,"a,b"\n')
+    assert frame["name"].tolist() == ["Allen, Miss", 'say "hi"']
+    assert frame["note"].tolist() == ["two\nlines", "a,b"]
+
+
+def test_missing_cells(read) -> None:
+    words = ["", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A", '""']
+    frame = read("a,b\n" + "".join(f"{word},1\n" for word in words) + "None,1\n-,1\n")
+    assert frame["a"].isna().sum() == len(words)
+    assert frame["a"].tolist()[-2:] == ["None", "-"]
+
+
+def test_missing_values_of_the_user(read) -> None:
+    frame = read("a,b,c\n?,-200,x\n5, -200.0 ,?\n6,7.5,-200\n", missing_values=["?", -200])
+    np.testing.assert_array_equal(frame["a"], [np.nan, 5, 6])
+    np.testing.assert_array_equal(frame["b"], [np.nan, np.nan, 7.5])
+    assert frame["c"].tolist()[::2] == ["x", "-200"]
+    assert frame["c"].isna().tolist() == [False, True, False]
+    with pytest.raises(TypeError, match="must be a list"):
+        read("a\n1\n", missing_values="?")
+
+
+def test_white_space_around_separators_goes(read) -> None:
+    frame = read("  a , b ,c\nx ,  1 ,\t? \n y, 2, 7\n NA , ,8 \n", missing_values=["?"])
+    assert list(frame.columns) == ["a", "b", "c"]
+    assert frame["a"].tolist()[:2] == ["x", "y"]
+    np.testing.assert_array_equal(frame["b"], [1, 2, np.nan])
+    np.testing.assert_array_equal(frame["c"], [np.nan, 7, 8])
+    assert frame["a"].isna().tolist() == [False, False, True]
+
+
+def test_numbers_keep_every_digit(read) -> None:
+    frame = read("a,b\n0.1,9007199254740993\n0.30000000000000004,1\n1.7976931348623157e308,18446744073709551615\n")
+    assert frame["a"].tolist() == [0.1, 0.30000000000000004, 1.7976931348623157e308]
+    assert frame["b"].tolist() == [9007199254740993, 1, 18446744073709551615]
+
+
+def test_iso_dates_are_dates_and_others_strings(read) -> None:
+    frame = read("d,t,o,m\n2024-02-29,2024-02-29 13:30:00.5,1/2/2024,2024-01-01\n,2024-03-01T01:00,3/2/2024,soon\n")
+    assert frame["d"].tolist() == [pd.Timestamp("2024-02-29"), pd.NaT]
+    assert frame["t"].tolist() == [pd.Timestamp("2024-02-29 13:30:00.5"), pd.Timestamp("2024-03-01 01:00")]
+    assert frame["o"].tolist() == ["1/2/2024", "3/2/2024"]
+    assert frame["m"].tolist() == ["2024-01-01", "soon"]
+    assert read("d,x\n2024-02-30,1\n2024-02-28,1\n")["d"].tolist() == ["2024-02-30", "2024-02-28"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3\n", r"line 3: 1 field where the header has 2: mend"),
+        ("a,b\n1,2\n3,4,5\n6,7\n8,9,10\n", r"line 3: 3 fields where the header has 2 \(and 1 other lines differ\)"),
+        ("a,b\n1,2,\n3,4\n5,6\n", r"line 2: 3 fields where the header has 2"),
+        ('a,b\n"x\ny",2\n3,4,5\n', r"line 4: 3 fields where the header has 2"),
+        ("a,b\n1,2,\n3,4\n5,6,\n", r"line 3: 2 fields where most lines have 3"),
+        ("a,b\n1,2,3,4\n1,2,3,4\n", r"line 2: 4 fields where the header has 2"),
+        ("a,b\nr1,2,3\nr2,4,5\n", r"line 2: 3 fields where the header has 2: name every column"),
+        ("a,b,c\n1,2\n3,4\n", r"line 2: 2 fields where the header has 3"),
+    ],
+)
+def test_ragged_rows_are_refused_by_line(read, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(text)
+
+
+def test_a_separator_at_the_end_of_every_line(read) -> None:
+    with pytest.warns(UserWarning, match="empty columns without a name were dropped"):
+        frame = read("a,b\n1,2,\n3,4,\n")
+    assert frame.to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+    with pytest.warns(UserWarning, match=r"dropped \(Unnamed: 2, Unnamed: 3\)"):
+        frame = read("a;b;;\n1;2;;\n3;4;;\n")
+    assert frame.to_dict("list") == {"a": [1, 3], "b": [2, 4]}
+    assert list(read("a,b,\n1,2\n3,4\n").columns) == ["a", "b"]
+
+
+def test_blank_rows_go_with_a_warning_and_integers_stay(read) -> None:
+    with pytest.warns(UserWarning, match="table.csv: 2 blank rows were dropped"):
+        frame = read("a;b\n1;2\n;\n\n3;\n ; \n\n")
+    assert frame["a"].tolist() == [1, 3]
+    assert frame["a"].dtype == "int64"
+    assert read("a,b\nNA,NA\n1,2\n")["a"].isna().tolist() == [True, False], "missing is not blank"
+
+
+def test_column_without_name_but_with_cells_stays(read) -> None:
+    frame = read(",x\n1,2\n3,4\n")
+    assert list(frame.columns) == ["Unnamed: 0", "x"]
+
+
+def test_header(read) -> None:
+    frame = read("1,?,a\n2,5,b\n", header=False, missing_values=["?"])
+    assert list(frame.columns) == [0, 1, 2]
+    assert frame[2].tolist() == ["a", "b"]
+    assert read("X1,X2\nid,age\n1,2\n", skip_rows=1).to_dict("list") == {"id": [1], "age": [2]}
+    with pytest.warns(UserWarning, match="first line holds numbers such as '6'.* pass header=False"):
+        assert len(read("6,148,x\n1,85,y\n")) == 1
+    with pytest.raises(ValueError, match=r"column names '1', 'A' more than once in line 1: .*header=False"):
+        read("A,1,A,1\n1,2,3,4\n")
+
+
+def test_one_column(read) -> None:
+    assert read("x\n1\n2\n")["x"].tolist() == [1, 2]
+    assert read('x\n"a, b"\n""\nc\n')["x"].tolist()[0] == "a, b"
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "  \n"])
+def test_empty_file(read, text: str) -> None:
+    with pytest.raises(ValueError, match=r"table.csv is empty"):
+        read(text)
+
+
+def test_header_alone_gives_no_rows(read) -> None:
+    assert read("a,b\n").shape == (0, 2)

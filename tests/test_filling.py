@@ -1,0 +1,94 @@
+"""Missing cells filled, observed ones kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from frames import every_dtype
+
+from missdiff_fast.table import Codec
+
+
+def constant_draw(codec: Codec, rows: int) -> pd.DataFrame:
+    """The same row again and again: the second value of each column."""
+    layout = codec.layout
+    places = torch.ones(rows, layout.num_continuous, dtype=torch.int32)
+    return codec.decode(places, torch.ones(rows, layout.num_categorical, dtype=torch.int16))
+
+
+@pytest.mark.parametrize("name", every_dtype())
+def test_every_dtype_is_filled_and_kept(name: str) -> None:
+    index = pd.Index([5, 5, "a", 1.5, None, 0, 1, 2], name="row")
+    frame = pd.DataFrame({"x": every_dtype()[name].set_axis(index), "other": pd.Series(range(8), index=index)})
+    codec = Codec.fit(frame)
+    filled = codec.fill(frame, constant_draw(codec, 8))
+    assert filled.dtypes.equals(frame.dtypes)
+    assert filled.index.equals(index)
+    assert filled.index.name == "row"
+    assert not filled.isna().any(axis=None)
+    hole = frame["x"].isna().to_numpy()
+    pd.testing.assert_frame_equal(filled[~hole], frame[~hole], check_exact=True)
+    if hole.any():
+        assert filled["x"].iloc[3] == codec._coders["x"].table[1]
+    assert not hole.any() or frame["x"].isna().iloc[3], "the frame itself must not change"
+
+
+def test_observed_cells_are_kept_bit_for_bit() -> None:
+    payload = np.array(
+        [0x7FF8000000000123, 0x8000000000000000, 1, 0x3FF0000000000000, 0x4000000000000000], dtype=np.uint64
+    )
+    frame = pd.DataFrame({"x": payload.view(np.float64), "o": pd.Series(["a", None, "b", "a", "c"])})
+    before = frame.copy(deep=True)
+    filled = Codec.fit(frame).fill(frame, constant_draw(Codec.fit(frame), 5))
+    assert filled["x"].to_numpy().view(np.uint64)[1:].tolist() == payload[1:].tolist()
+    assert all(new is old for new, old in zip(filled["o"].drop(1), frame["o"].drop(1), strict=True))
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_order_of_the_frame_is_kept() -> None:
+    frame = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": ["x", "y", None, "x"]})
+    codec = Codec.fit(frame)
+    turned = frame[["b", "a"]]
+    filled = codec.fill(turned, constant_draw(codec, 4))
+    assert list(filled.columns) == ["b", "a"]
+    assert filled["a"].tolist() == [1.0, 3.0, 3.0, 4.0]
+    assert filled["b"].tolist() == ["x", "y", "y", "x"]
+
+
+def test_markers_are_replaced_in_the_learnt_dtype() -> None:
+    frame = pd.DataFrame(
+        {"n": ["1", "?", "3", "7"], "f": ["1.5", "2", "?", "4"], "s": ["a", "?", "b", "a"], "i": [-200, 5, 6, 7]}
+    )
+    codec = Codec.fit(frame, missing_values=["?", -200])
+    filled = codec.fill(frame, constant_draw(codec, 4))
+    assert [str(dtype) for dtype in filled.dtypes] == ["Int64", "float64", "object", "int64"]
+    assert filled["n"].tolist() == [1, 3, 3, 7]
+    assert filled["f"].tolist() == [1.5, 2.0, 2.0, 4.0]
+    assert filled["s"].tolist() == ["a", "b", "b", "a"]
+    assert filled["i"].tolist() == [6, 5, 6, 7]
+    later = pd.DataFrame({"n": ["1.5", "?"], "f": ["3", "2"], "s": ["a", "a"], "i": [1, 2]})
+    assert codec.fill(later, constant_draw(codec, 2))["n"].tolist() == [1.5, 3.0], "an observed 1.5 stays 1.5"
+
+
+def test_a_dtype_that_can_not_hold_the_fill_gives_way_to_the_learnt_one() -> None:
+    codec = Codec.fit(pd.DataFrame({"x": [0.25, 0.5, 0.75], "k": ["a", "b", "c"]}), missing_values=[-1])
+    frame = pd.DataFrame({"x": [3, -1], "k": pd.Categorical(["a", None], categories=["a"])})
+    filled = codec.fill(frame, constant_draw(codec, 2))
+    assert filled["x"].tolist() == [3.0, 0.5]
+    assert filled["k"].tolist() == ["a", "b"]
+    nothing = pd.DataFrame({"x": [None, None], "k": [np.nan, np.nan]})
+    filled = codec.fill(nothing, constant_draw(codec, 2))
+    assert filled["x"].tolist() == [0.5, 0.5]
+    assert filled["x"].dtype == "float64"
+    assert filled["k"].tolist() == ["b", "b"]
+
+
+def test_nothing_missing_gives_the_frame() -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]})
+    codec = Codec.fit(frame)
+    pd.testing.assert_frame_equal(codec.fill(frame, constant_draw(codec, 3)), frame)
+    with pytest.raises(ValueError, match="filled has 2 rows, the frame 3"):
+        codec.fill(frame, constant_draw(codec, 2))
+    assert codec.fill(frame.head(0), constant_draw(codec, 0)).shape == (0, 2)

@@ -1,0 +1,232 @@
+"""Tables in files, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast.table import read_table, write_table
+from missdiff_fast.table.io import write_atomically
+
+FRAME = pd.DataFrame(
+    {
+        "n": pd.array([1, None, 3], dtype="Int64"),
+        "x": [0.1, 2.5, np.nan],
+        "s": ["a, b", None, 'q"é'],
+        "d": pd.to_datetime(["2020-01-01", None, "2021-05-06"]),
+        "b": [True, False, True],
+    }
+)
+TEXT = [f"t{base}{pack}" for base in (".csv", ".tsv", ".psv", ".txt", ".data") for pack in ("", ".gz", ".zip")]
+
+
+@pytest.mark.parametrize("name", [*TEXT, "t.csv.bz2", "t.csv.xz", "t.csv.zst", "T.CSV.GZ"])
+def test_text_comes_back(tmp_path: Path, name: str) -> None:
+    write_table(FRAME.set_index(pd.Index([7, 8, 9])), tmp_path / name)
+    expected = FRAME.astype({"n": "float64"}).assign(s=["a, b", np.nan, 'q"é'])
+    pd.testing.assert_frame_equal(read_table(tmp_path / name), expected)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.arrow"])
+def test_binary_comes_back_with_its_dtypes(tmp_path: Path, name: str) -> None:
+    frame = FRAME.assign(
+        c=pd.Categorical(["u", None, "v"], categories=["v", "u", "w"], ordered=True),
+        z=FRAME["d"].dt.tz_localize("Asia/Tokyo"),
+    )
+    write_table(frame.set_index(pd.Index([7, 8, 9])), tmp_path / name)
+    pd.testing.assert_frame_equal(read_table(tmp_path / name), frame)
+    marked = read_table(str(tmp_path / name), missing_values=["a, b", 0.1, "v"])
+    assert marked["s"].isna().tolist() == [True, True, False]
+    assert marked["x"].isna().tolist() == [True, False, True]
+    assert marked["c"].isna().tolist() == [False, True, True]
+
+
+def test_text_is_plain(tmp_path: Path) -> None:
+    write_table(FRAME, tmp_path / "t.csv")
+    expected = 'n,x,s,d,b\n1,0.1,"a, b",2020-01-01,True\n,2.5,,,False\n3,,"q""é",2021-05-06,True\n'
+    assert (tmp_path / "t.csv").read_bytes().decode() == expected
+    write_table(pd.DataFrame({0: [1], "a": [2]}), tmp_path / "t.parquet")
+    assert list(read_table(tmp_path / "t.parquet").columns) == ["0", "a"]
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.arff", "t", "t.gz", "t.parquet.gz", "t.csv.lz4", "t.pickle"])
+def test_unknown_kinds(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("a\n1\n")
+    for call in (lambda path: read_table(path), lambda path: write_table(FRAME, path)):
+        with pytest.raises(ValueError, match=r"not known: .*\. Known are \.csv, .*\.parquet.*\.gz"):
+            call(tmp_path / name)
+    assert (tmp_path / name).read_text() == "a\n1\n"
+
+
+def test_arff_has_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="convert it to CSV first"):
+        read_table(tmp_path / "t.arff")
+
+
+def test_no_such_file_or_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none.csv does not exist: check the path"):
+        read_table(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        read_table(tmp_path / "folder.csv")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        write_table(FRAME, tmp_path / "folder.csv")
+    with pytest.raises(FileNotFoundError, match=r"folder .*deep does not exist: make it first"):
+        write_table(FRAME, tmp_path / "deep" / "t.csv")
+
+
+@pytest.mark.parametrize(
+    "name", ["t.csv.gz", "t.csv.bz2", "t.csv.xz", "t.csv.zip", "t.csv.zst", "t.parquet", "t.feather"]
+)
+def test_damaged_files(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).random((500, 3)), columns=list("abc"))
+    write_table(frame, tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    for data in (whole[: len(whole) // 2], b"no such thing at all"):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ValueError, match=f"{name} is damaged, cut short or not what its name says"):
+            read_table(tmp_path / name)
+
+
+def test_zip_of_two_files(tmp_path: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "t.csv.zip", "w") as archive:
+        archive.writestr("a.csv", "a\n1\n")
+        archive.writestr("b.csv", "a\n1\n")
+    with pytest.raises(ValueError, match="holds 2 files instead of one"):
+        read_table(tmp_path / "t.csv.zip")
+
+
+def test_a_table_that_the_kind_of_file_can_not_hold(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_text("old")
+    with pytest.raises(ValueError, match=r"a \.parquet file can't hold this table"):
+        write_table(pd.DataFrame({"x": pd.Series([1, "a", 2.5], dtype=object)}), tmp_path / "t.parquet")
+    assert (tmp_path / "t.parquet").read_text() == "old"
+    assert os.listdir(tmp_path) == ["t.parquet"]
+
+
+def test_atomic_replacement(tmp_path: Path) -> None:
+    target = tmp_path / "out.bin"
+    target.write_text("old")
+    target.chmod(0o640)
+    with write_atomically(target) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == tmp_path
+        assert temporary.suffix == ".bin"
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert os.listdir(tmp_path) == ["out.bin"]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), RuntimeError("stop"), OSError(errno.ENOSPC, "No space left on device")]
+)
+@pytest.mark.parametrize("old", [True, False])
+def test_failure_leaves_nothing_behind(tmp_path: Path, error: BaseException, old: bool) -> None:
+    target = tmp_path / "out.csv"
+    if old:
+        target.write_text("old")
+    with pytest.raises(type(error)) as caught:
+        write_and_fail(target, error)
+    assert os.listdir(tmp_path) == (["out.csv"] if old else [])
+    assert not old or target.read_text() == "old"
+    if isinstance(error, OSError):
+        assert isinstance(caught.value, OSError)
+        assert caught.value.errno == errno.ENOSPC
+        assert f"could not write {target}: No space left on device" in str(caught.value)
+        assert ("the file that was there is unchanged" in str(caught.value)) == old
+
+
+def write_and_fail(target: Path, error: BaseException) -> None:
+    with write_atomically(target) as temporary:
+        temporary.write_text("half")
+        raise error
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.csv.zip", "t.parquet"])
+def test_disk_full_while_writing(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).write_text("old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"could not write .*{name}: No space left on device; the file that was there"):
+        write_table(FRAME, tmp_path / name)
+    assert (tmp_path / name).read_text() == "old"
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_device_is_written_to_and_stays() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        write_table_to_device(Path("/dev/full"))
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def write_table_to_device(path: Path) -> None:
+    with write_atomically(path) as temporary:
+        assert temporary == path
+        with open(temporary, "w") as stream:
+            stream.write("x" * 100_000)
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "data" / "real.csv")
+    write_table(pd.DataFrame({"a": [1]}), tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "data" / "real.csv").read_text() == "a\n1\n"
+
+
+def test_compressed_text_is_what_it_says(tmp_path: Path) -> None:
+    write_table(pd.DataFrame({"a": [1]}), tmp_path / "t.csv.gz")
+    assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == b"a\n1\n"
+
+
+REAL = {
+    "adult/adult.data.gz": ((32561, 15), {"header": False, "missing_values": ["?"]}),
+    "air_quality/AirQualityUCI.csv.gz": ((9357, 15), {"missing_values": [-200]}),
+    "credit_default/default_of_credit_card_clients.csv.gz": ((30000, 25), {"skip_rows": 1}),
+    "diabetes130/diabetic_data.csv.gz": ((101766, 50), {"missing_values": ["?"]}),
+    "mimic4_demo/admissions_wide_derived.csv.gz": ((275, 71), {}),
+    "support2/support2.csv.gz": ((9105, 48), {}),
+    "uci_clinical_small/hcc-data.txt": ((165, 50), {"missing_values": ["?"]}),
+    "uci_clinical_small/breast-cancer-wisconsin.data": ((699, 11), {"header": False, "missing_values": ["?"]}),
+    "ugly_small/SeoulBikeData_bom_utf8.csv": ((8760, 14), {}),
+    "ugly_small/SeoulBikeData_latin1.csv": ((8760, 15), {}),
+    "ugly_small/titanic3.csv": ((1309, 14), {}),
+    "ugly_small/wdbc_kaggle.csv": ((569, 32), {}),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*dropped:UserWarning")
+@pytest.mark.parametrize("name", REAL)
+def test_real_files(real_data: Path, name: str) -> None:
+    shape, options = REAL[name]
+    frame = read_table(real_data / name, **options)  # type: ignore[arg-type]
+    assert frame.shape == shape
+    assert not frame.isna().all(axis=1).any()
+    if name.startswith("air"):
+        assert frame["AH"].dtype == "float64"
+        assert frame["AH"].min() > 0
+    if "Seoul" in name:
+        assert "Temperature(°C)" in frame.columns
+    if name.startswith("diabetes"):
+        assert "None" in set(frame["A1Cresult"])
+
+
+def test_real_ragged_file_is_refused(real_data: Path) -> None:
+    with pytest.raises(ValueError, match="line 71: 26 fields where the header has 25"):
+        read_table(real_data / "uci_clinical_small" / "kidney_disease_raw_ragged.csv")

@@ -1,0 +1,187 @@
+"""What is learnt of a frame, and which frames are refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast.table import Codec
+
+GOOD = [0.5, 1.5, 2.5]
+
+
+def kind(values: object, **options: object) -> str:
+    frame = pd.DataFrame({"x": values})
+    frame["good"] = np.arange(len(frame))
+    return Codec.fit(frame, **options).schema["x"].kind  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.0, 2.0, 3.0, np.nan], "continuous"),
+        ([1.0, 2.0, 1.0, np.nan], "categorical"),
+        ([1.0, 1.0, np.nan, np.nan], "constant"),
+        ([3, 1, 2, 2], "continuous"),
+        ([7, 9, 7, 7], "categorical"),
+        ([True, False, True, True], "categorical"),
+        ([True, None, True, True], "constant"),
+        (["a", "b", None, "a"], "categorical"),
+        ([1, 2, None, 3], "continuous"),
+        (pd.Series([1, 2.5, None, 3], dtype=object), "continuous"),
+        (pd.Categorical([1, 2, 3, 1]), "categorical"),
+        (pd.to_datetime(["2020-01-01", "2020-01-02", None, "2020-01-01"]), "continuous"),
+        ([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2), None, datetime.date(2021, 1, 2)], "continuous"),
+        (pd.to_timedelta([1, 2, 3, 3], unit="h"), "continuous"),
+    ],
+)
+def test_kinds(values: object, expected: str) -> None:
+    assert kind(values) == expected
+
+
+def test_named_columns_are_categorical() -> None:
+    assert kind([3, 1, 2, 2], categorical_columns=["x"]) == "categorical"
+    with pytest.raises(ValueError, match=r"names \['y'\], which the frame has not; it has \['x', 'good'\]"):
+        kind([3, 1, 2], categorical_columns=["y"])
+    with pytest.raises(TypeError, match="must be a list such as"):
+        kind([3, 1, 2], categorical_columns="x")
+
+
+def test_markers_count_as_missing_among_their_own_kind() -> None:
+    frame = pd.DataFrame(
+        {
+            "n": [1.0, -200.0, 3.0, 5.0],
+            "s": ["a", "?", "b", "-200"],
+            "i": [-200, 4, 5, 6],
+            "c": pd.Categorical(["?", "x", "y", "x"]),
+        }
+    )
+    codec = Codec.fit(frame, missing_values=["?", -200, None, np.nan])
+    assert codec.missing(frame).T.tolist() == [
+        [False, True, False, False],
+        [False, True, False, False],
+        [True, False, False, False],
+        [True, False, False, False],
+    ]
+    assert codec.category_values("s") == ["-200", "a", "b"]
+    assert codec.category_values("c") == ["x", "y"]
+
+
+def test_infinity_can_be_a_marker() -> None:
+    frame = pd.DataFrame({"x": [1.0, np.inf, 2.0, 3.0]})
+    assert Codec.fit(frame, missing_values=[np.inf]).missing(frame).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype"), [(["1", "?", "2", "30"], pd.Int64Dtype()), (["1", "?", "2.5", "30"], np.dtype("float64"))]
+)
+def test_numbers_behind_markers_are_numbers(cells: list[str], dtype: object) -> None:
+    frame = pd.DataFrame({"x": cells})
+    column = Codec.fit(frame, missing_values=["?"]).schema["x"]
+    assert column.kind == "continuous"
+    assert column.dtype == dtype
+    assert column.parsed
+    assert Codec.fit(frame).schema["x"].kind == "categorical"
+    assert Codec.fit(pd.DataFrame({"x": ["1", "2", "30"]}), missing_values=["?"]).schema["x"].kind == "categorical"
+    chosen = Codec.fit(frame, missing_values=["?"], categorical_columns=["x"])
+    assert sorted(chosen.category_values("x")) == sorted(set(cells) - {"?"})
+
+
+@pytest.mark.parametrize(
+    ("values", "error"), [("?", "must be a list"), ([["?"]], "list"), ([True], "True"), ([1j], "1j")]
+)
+def test_bad_markers(values: object, error: str) -> None:
+    with pytest.raises(TypeError, match=error):
+        kind(GOOD, missing_values=values)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame(index=range(3))])
+def test_empty_frames(frame: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match=rf"the frame is empty \({len(frame)} rows, {frame.shape[1]} columns\)"):
+        Codec.fit(frame)
+
+
+def test_all_missing_columns_are_all_named() -> None:
+    frame = pd.DataFrame({"a": [np.nan] * 3, "b": GOOD, "c": [None] * 3, "d": ["?"] * 3})
+    with pytest.raises(ValueError, match=r"columns 'a'; 'c'; 'd' have no observed cell: .* drop the column"):
+        Codec.fit(frame, missing_values=["?"])
+    with pytest.raises(ValueError, match="no cell of the frame is observed"):
+        Codec.fit(frame[["a", "c"]])
+
+
+def test_a_column_must_vary() -> None:
+    with pytest.raises(ValueError, match="no column varies"):
+        Codec.fit(pd.DataFrame({"a": [1, 1], "b": ["x", None]}))
+
+
+def test_infinite_values() -> None:
+    frame = pd.DataFrame({"a": [np.inf, -np.inf, 1.0], "b": GOOD, "c": [1.0, 2.0, np.inf]})
+    with pytest.raises(
+        ValueError, match=r"columns 'a' \(2 of 3 cells\); 'c' \(1 of 3 cells\) have infinite values: rep"
+    ):
+        Codec.fit(frame)
+
+
+def test_range_beyond_float() -> None:
+    with pytest.raises(ValueError, match=r"column 'a' .* has a range beyond float64: rescale"):
+        Codec.fit(pd.DataFrame({"a": [-1.7e308, 0.0, 1.7e308]}))
+
+
+def test_mixed_types() -> None:
+    frame = pd.DataFrame({"a": pd.Series(["x", 3, None]), "b": GOOD, "c": pd.Series([True, 2, 3], dtype=object)})
+    with pytest.raises(
+        ValueError, match=r"columns 'a' \(str \('x'\) and int \(3\)\); 'c' \(bool \(True\) and int \(2\)\) mix t"
+    ):
+        Codec.fit(frame)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ([1j, 2j, 3j], "complex128"),
+        ([[1], [2], [3]], "list"),
+        ([{}, {}, {}], "dict"),
+        ([b"a", b"b", b"c"], "bytes"),
+        ([decimal.Decimal(1)] * 3, "Decimal"),
+        ([datetime.time(1)] * 3, "time"),
+        (pd.period_range("2020", periods=3), "period"),
+        (pd.interval_range(0, 3), "interval"),
+        (pd.Categorical(pd.interval_range(0, 3)), "interval"),
+        (pd.arrays.SparseArray([1.0, 2.0, 3.0]), "Sparse"),
+        (np.array([1, 2, 3], dtype=np.longdouble), "float128"),
+        (pd.Series([2**70, 1, 2], dtype=object), "too large"),
+        ([datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc), datetime.datetime(2020, 1, 2), None], "UTC"),
+        (pd.Series([["a"], ["b"], ["c"]], dtype=object), "list"),
+    ],
+)
+def test_unsupported_types(values: object, named: str) -> None:
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object) if "UTC" in named else values, "good": GOOD})
+    with pytest.raises(TypeError, match=r"column 'x' \(.*\) can't be taken: convert to numbers") as caught:
+        Codec.fit(frame)
+    assert named in str(caught.value) or named in ("UTC", "too large")
+
+
+def test_high_cardinality() -> None:
+    frame = pd.DataFrame(
+        {"a": [f"v{i % 120}" for i in range(400)], "b": range(400), "c": [i % 101 for i in range(400)]}
+    )
+    message = r"columns 'a' \(120 > 100\); 'c' \(101 > 100\) have too many categories: drop.*cap_categories.*keep=50"
+    with pytest.raises(ValueError, match=message):
+        Codec.fit(frame, categorical_columns=["c"])
+    codec = Codec.fit(frame, categorical_columns=["c"], max_categories=120)
+    assert codec.layout.cardinalities == (120, 101)
+    for bad in (1, 40_000):
+        with pytest.raises(ValueError, match=f"max_categories must be from 2 to 32,767, got {bad}"):
+            Codec.fit(frame, max_categories=bad)
+
+
+def test_identifiers_and_free_text() -> None:
+    frame = pd.DataFrame({"name": [f"person {i}" for i in range(40)], "x": range(40)})
+    with pytest.raises(ValueError, match=r"'name' \(40 in 40 cells\) holds a different string in nearly every row"):
+        Codec.fit(frame)
+    assert Codec.fit(frame, categorical_columns=["name"]).layout.cardinalities == (40,)
+    assert Codec.fit(frame.head(29)).layout.cardinalities == (29,)
