@@ -27,7 +27,7 @@ def check_positive(name: str, value: object) -> float:
 
 
 def given_frame(
-    num_rows: int | None, given: Mapping[str, object] | pd.DataFrame | None, columns: Sequence[str]
+    num_rows: int | None, given: Mapping[str, object] | pd.DataFrame | None, columns: Sequence[str | int]
 ) -> pd.DataFrame:
     """The known part of the rows to draw: one row each, and only known columns.
 

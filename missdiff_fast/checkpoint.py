@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from missdiff_fast.table.io import write_atomically
@@ -27,10 +27,7 @@ def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) ->
     header = {"format": _FORMAT, "version": str(_VERSION), "model": json.dumps(meta)}
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with write_atomically(path) as temporary:
-        try:
-            save_file(plain, temporary, metadata=header)
-        except SafetensorError as error:
-            raise OSError(f"the model could not be written to {path}: {error}") from error
+        temporary.write_bytes(save(plain, metadata=header))
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

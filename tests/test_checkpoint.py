@@ -29,6 +29,11 @@ def test_round_trip(file: Path) -> None:
     assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
 
 
+def test_others_may_read_it_as_any_new_file(file: Path) -> None:
+    (file.parent / "plain").write_text("")
+    assert file.stat().st_mode == (file.parent / "plain").stat().st_mode
+
+
 def test_views_and_transposes_are_written_as_they_read(tmp_path: Path) -> None:
     checkpoint.write(tmp_path / "m", {}, {"t": TENSORS["a"].T, "row": TENSORS["a"][1]})
     tensors = checkpoint.read(tmp_path / "m")[1]
@@ -75,7 +80,7 @@ def test_a_full_disk_leaves_the_old_file(file: Path, monkeypatch: pytest.MonkeyP
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.write(file, {}, {})
     assert checkpoint.read(file)[0] == META
