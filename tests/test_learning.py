@@ -185,3 +185,27 @@ def test_identifiers_and_free_text() -> None:
         Codec.fit(frame)
     assert Codec.fit(frame, categorical_columns=["name"]).layout.cardinalities == (40,)
     assert Codec.fit(frame.head(29)).layout.cardinalities == (29,)
+
+
+def test_markers_of_another_type_do_not_mix_a_column() -> None:
+    frame = pd.DataFrame(
+        {"n": pd.Series([1, "?", 3.5, 4]), "s": pd.Series(["a", -200, "b", "a"]), "p": ["5", "?", "-200", "7.5"]}
+    )
+    codec = Codec.fit(frame, missing_values=["?", -200])
+    assert [column.family for column in codec.schema] == ["float", "string", "float"]
+    assert codec.missing(frame).tolist() == [[False] * 3, [True] * 3, [False, False, True], [False] * 3]
+    with pytest.raises(ValueError, match=r"'n' \(int \(1\) and str \('x'\)\) mixes types"):
+        Codec.fit(frame.assign(n=pd.Series([1, "?", "x", 4])), missing_values=["?", -200])
+
+
+def test_numbers_written_in_two_ways_are_one_value() -> None:
+    codec = Codec.fit(pd.DataFrame({"x": ["01", "1", "?", "2", "1.0"]}), missing_values=["?"])
+    assert codec.category_values("x") == [1.0, 2.0]
+
+
+def test_not_a_number_inside_a_nullable_column_is_missing() -> None:
+    column = pd.Series([0.0, 1.0, 2.0, 3.0], dtype="Float64")
+    frame = pd.DataFrame({"x": column / column})
+    frame["y"] = column
+    frame.loc[3, "x"] = 4.0
+    assert Codec.fit(frame).missing(frame).tolist() == [[True, False], [False] * 2, [False] * 2, [False] * 2]

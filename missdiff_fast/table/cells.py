@@ -121,7 +121,7 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     if family == "category":
         return _read_category(series, markers, unit)
     if family == "object":
-        family = _object_family(series)
+        series, family = _object_family(series, markers)
     if not family:
         raise RefusedError("unsupported", f"dtype {dtype}")
     if family == "string":
@@ -161,7 +161,10 @@ def _mark(cells: Cells, markers: Markers, parse: str) -> Cells:
     if parse == "always" or (parse == "auto" and hit.any() and len(keys)):
         numbers = pd.to_numeric(pd.Series(keys, dtype=object), errors="coerce").to_numpy()
         if numbers.dtype.kind in "iuf" and np.isfinite(numbers).all():
-            return Cells("float" if numbers.dtype.kind == "f" else "integer", numbers, codes < 0, codes, parsed=True)
+            family = "float" if numbers.dtype.kind == "f" else "integer"
+            # Numbers, so markers that are numbers apply. (Equal numbers written in two ways are two keys.)
+            codes = np.append(np.where(markers.match(numbers, family), -1, np.arange(len(numbers))), -1)[codes]
+            return Cells(family, numbers, codes < 0, codes, parsed=True)
     return Cells(cells.family, keys, codes < 0, codes)
 
 
@@ -180,10 +183,16 @@ _OBJECT_FAMILIES = {
 }
 
 
-def _object_family(series: pd.Series) -> str:
+def _object_family(series: pd.Series, markers: Markers) -> tuple[pd.Series, str]:
+    """The family of a column of objects, and the column without the markers if they are of another family."""
     found = pd.api.types.infer_dtype(series, skipna=True)
+    if found.startswith("mixed") and found not in _OBJECT_FAMILIES:
+        marked = series.isin([*markers.strings, *markers.numbers])
+        if marked.any():
+            series = series.mask(marked, None)
+            found = pd.api.types.infer_dtype(series, skipna=True)
     if found in _OBJECT_FAMILIES:
-        return _OBJECT_FAMILIES[found]
+        return series, _OBJECT_FAMILIES[found]
     cells = series.dropna()
     types = cells.map(type)
     first = {kind: cells.iloc[position] for kind, position in _first_of_each(types)}

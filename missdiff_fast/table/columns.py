@@ -65,7 +65,7 @@ class Categorical:
         seen = np.bincount(cells.codes[~cells.missing], minlength=len(cells.keys)) > 0
         keys = cells.keys[seen]
         if not isinstance(dtype, pd.CategoricalDtype):
-            keys = np.sort(keys)
+            keys = np.unique(keys)
         return cls(dtype, cells.family, as_keys(keys, dtype, cells.family))
 
     @cached_property
