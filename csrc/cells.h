@@ -42,7 +42,7 @@ MISSDIFF_INLINE float log1p_unit(float e) {
 }
 
 // log(s) for a finite s >= 1; a NaN or infinity gives a NaN.
-MISSDIFF_INLINE float log_sum(float s) { return log_positive(s) + (s - s); }
+MISSDIFF_INLINE float log_sum(float s) { return log_positive(s, 0) + (s - s); }
 
 #ifndef __CUDACC__
 MISSDIFF_INLINE double exp_negative(double x) { return __builtin_exp(x); }

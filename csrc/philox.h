@@ -25,15 +25,18 @@ MISSDIFF_INLINE void philox(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& 
   }
 }
 
-// (2k + 1) / 2^24 for the upper 23 bits k: exact, and never 0 or 1.
+// The odd number 2k + 1 made of a word's upper 23 bits k: over 2^24 it is uniform in (0, 1), exact in float32.
+MISSDIFF_INLINE int32_t odd_numerator(uint32_t word) { return static_cast<int32_t>((word >> 8) | 1u); }
+
 MISSDIFF_INLINE float open_unit(uint32_t word) {
-  return static_cast<float>(static_cast<int32_t>((word >> 9) * 2 + 1)) * (1.0f / 16777216.0f);
+  return static_cast<float>(odd_numerator(word)) * (1.0f / 16777216.0f);
 }
 
-// Natural logarithm of a positive normal float, as FreeBSD's logf computes it. Infinity and NaN are not handled.
-MISSDIFF_INLINE float log_positive(float u) {
-  const int32_t bits = float_bits(u) + (0x3F800000 - 0x3F3504F3);
-  const float exponent = static_cast<float>((bits >> 23) - 0x7F);
+// Natural logarithm of x / 2^scale for a positive normal x, as FreeBSD's logf computes it. Infinity and NaN are not
+// handled. The scale and the exponent's bias are taken off while the number is an integer.
+MISSDIFF_INLINE float log_positive(float x, int32_t scale) {
+  const int32_t bits = float_bits(x) + (0x3F800000 - 0x3F3504F3) - ((127 + scale) << 23);
+  const float exponent = static_cast<float>(bits >> 23);
   const float f = bits_float((bits & 0x007FFFFF) + 0x3F3504F3) - 1.0f;
   const float s = f / (2.0f + f);
   const float z = s * s;
@@ -43,11 +46,11 @@ MISSDIFF_INLINE float log_positive(float u) {
   return s * (half + r) + exponent * 9.0580006145e-06f - half + f + exponent * 6.9313812256e-01f;
 }
 
-// Cosine and sine of 2 pi u for u in (0, 1): quadrant, then Cephes' polynomials.
-MISSDIFF_INLINE void cos_sin_turn(float u, float& cosine, float& sine) {
-  const float t = u * 4.0f;
-  const int32_t quadrant = static_cast<int32_t>(t + 0.5f);
-  const float y = (t - static_cast<float>(quadrant)) * 1.57079632679489661923f;
+// Cosine and sine of 2 pi n / 2^24 for 0 < n < 2^24: quadrant, then Cephes' polynomials. What the reference does with
+// exact floating-point operations before the first rounding is done on integers here.
+MISSDIFF_INLINE void cos_sin_turn(int32_t n, float& cosine, float& sine) {
+  const int32_t quadrant = (n + (1 << 21)) >> 22;
+  const float y = static_cast<float>(n - (quadrant << 22)) * (1.57079632679489661923f / 4194304.0f);
   const float z = y * y;
   const float s = y + y * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
   const float c =
@@ -63,8 +66,8 @@ MISSDIFF_INLINE void cos_sin_turn(float u, float& cosine, float& sine) {
 // Box-Muller: two words to two independent standard normal numbers.
 MISSDIFF_INLINE void normal_pair(uint32_t word0, uint32_t word1, float& first, float& second) {
   float cosine, sine;
-  cos_sin_turn(open_unit(word1), cosine, sine);
-  const float radius = square_root(-2.0f * log_positive(open_unit(word0)));
+  cos_sin_turn(odd_numerator(word1), cosine, sine);
+  const float radius = square_root(-2.0f * log_positive(static_cast<float>(odd_numerator(word0)), 24));
   first = radius * cosine;
   second = radius * sine;
 }

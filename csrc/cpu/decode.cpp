@@ -27,8 +27,8 @@ std::tuple<Tensor, Tensor> decode(const Tensor& x,           // [B, D]
     STD_TORCH_CHECK(first[c] <= first[c + 1], "starts must not descend, but do at column ", c);
     STD_TORCH_CHECK(first[c + 1] - first[c] <= INT32_MAX, "column ", c, " has more boundaries than int32 can count");
   }
-  Tensor places = torch::stable::new_empty(x, {B, columns.continuous}, ScalarType::Int);
-  Tensor codes = torch::stable::new_empty(x, {B, columns.categorical}, ScalarType::Short);
+  Tensor places = allocate(x, {B, columns.continuous}, ScalarType::Int);
+  Tensor codes = allocate(x, {B, columns.categorical}, ScalarType::Short);
   const DecodeArgs args{columns,
                         type_of(x),
                         x_.const_data_ptr(),

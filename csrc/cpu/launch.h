@@ -7,6 +7,10 @@
 #include <optional>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "../checks.h"
 #include "dispatch.h"
 
@@ -59,6 +63,23 @@ class OwnedColumns {
   std::vector<Run> runs_;
   Columns columns_;
 };
+
+// A result of an op. Memory of many megabytes comes fresh from the system, and to be given it in pages of 4 KiB takes
+// longer than to write it; so large pages are asked for where they are to be had.
+inline Tensor allocate(const Tensor& like, std::initializer_list<int64_t> shape, ScalarType type) {
+  Tensor out = torch::stable::new_empty(like, torch::headeronly::IntHeaderOnlyArrayRef(shape), type);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr uintptr_t kPage = uintptr_t{1} << 21;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(out.mutable_data_ptr());
+  const uintptr_t bytes =
+      static_cast<uintptr_t>(out.numel()) * (type == ScalarType::Double                             ? 8
+                                             : type == ScalarType::Float || type == ScalarType::Int ? 4
+                                                                                                    : 2);
+  const uintptr_t first = (start + kPage - 1) / kPage * kPage, last = (start + bytes) / kPage * kPage;
+  if (last >= first + 4 * kPage) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+  return out;
+}
 
 inline Type type_of(const Tensor& t) {
   const ScalarType type = t.scalar_type();

@@ -62,7 +62,7 @@ std::tuple<Tensor, Tensor> masked_loss(const Tensor& prediction,  // [B, D + C]
   check_type(weight, "weight", {continuous.scalar_type()});
   check_shape(weight, "weight", {B});
   const Tensor p = torch::stable::contiguous(prediction), w = torch::stable::contiguous(weight);
-  Tensor grad = torch::stable::new_empty(prediction, {B, prediction.size(1)});
+  Tensor grad = allocate(prediction, {B, prediction.size(1)}, prediction.scalar_type());
   std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
   const double scale = 1.0 / static_cast<double>(count(batch, false));
   const LossArgs args{batch.args,  type_of(p), p.const_data_ptr(),      w.const_data_ptr(),
@@ -84,7 +84,7 @@ std::tuple<Tensor, Tensor> masked_noise_loss(const Tensor& prediction,  // [B, D
   const int64_t B = batch.args.num_rows;
   check_prediction(prediction, continuous, B, width);
   const Tensor p = torch::stable::contiguous(prediction);
-  Tensor grad = torch::stable::new_empty(prediction, {B, width});
+  Tensor grad = allocate(prediction, {B, width}, prediction.scalar_type());
   std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
   const double scale = 1.0 / static_cast<double>(count(batch, true));
   const NoiseLossArgs args{batch.args, type_of(p), p.const_data_ptr(), scale, grad.mutable_data_ptr(), partials.data()};

@@ -19,7 +19,7 @@ Tensor perturb(const Tensor& continuous,  // [N, C]
   check_shape(alpha, "alpha", {B});
   check_shape(sigma, "sigma", {B});
   const Tensor a = torch::stable::contiguous(alpha), s = torch::stable::contiguous(sigma);
-  Tensor out = torch::stable::new_empty(continuous, {B, width}, half ? ScalarType::BFloat16 : continuous.scalar_type());
+  Tensor out = allocate(continuous, {B, width}, half ? ScalarType::BFloat16 : continuous.scalar_type());
   const PerturbArgs args{batch.args, a.const_data_ptr(), s.const_data_ptr(),    low,
                          high,       type_of(out),       out.mutable_data_ptr()};
   check_codes(launch(kernels().perturb, args, width == 0 ? 0 : B, width, batch.args.columns));

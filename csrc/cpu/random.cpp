@@ -10,7 +10,7 @@ Tensor random(const Tensor& rows, int64_t columns, const Tensor& key, bool norma
   const Key words = read_key(key);
   const Tensor given = torch::stable::contiguous(rows);
   const int64_t B = rows.size(0);
-  Tensor out = torch::stable::new_empty(rows, {B, columns}, ScalarType::Float);
+  Tensor out = allocate(rows, {B, columns}, ScalarType::Float);
   const NoiseArgs args{given.const_data_ptr<int64_t>(), columns, words.seed, words.step, normal,
                        out.mutable_data_ptr<float>()};
   launch(kernels().noise, args, columns == 0 ? 0 : B, columns, {0, 0, columns, nullptr, nullptr, nullptr, 0});

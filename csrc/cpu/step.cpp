@@ -38,7 +38,7 @@ std::tuple<Tensor, Tensor> step(const Tensor& x,                        // [B, D
     check_shape(*previous, "previous", {B, D});
     previous_ = torch::stable::contiguous(*previous);
   }
-  Tensor next = torch::stable::new_empty(x, {B, D}), p = torch::stable::new_empty(x, {B, D});
+  Tensor next = allocate(x, {B, D}, x.scalar_type()), p = allocate(x, {B, D}, x.scalar_type());
   StepArgs args{columns,
                 type_of(x),
                 type_of(prediction),

@@ -14,7 +14,7 @@ int count_blocks(const CountArgs& args, int64_t begin, int64_t end) {
     const int64_t last = first + kLossBlock < batch.num_rows ? first + kLossBlock : batch.num_rows;
     int64_t count = 0;
     for (int64_t i = first; i < last; ++i) {
-      prefetch_row<T>(batch, i + 8, false);
+      prefetch_row<T>(batch, i + kAhead, false);
       const T* __restrict cells = static_cast<const T*>(batch.continuous) + batch.rows[i] * C;
       const int16_t* __restrict codes = batch.codes + batch.rows[i] * K;
       int32_t n = 0, too_large = 0;
@@ -152,7 +152,7 @@ int loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) 
     const int64_t last = first + kLossBlock < batch.num_rows ? first + kLossBlock : batch.num_rows;
     for (int64_t j = 0; j < C + K; ++j) sums[j] = 0.0;
     for (int64_t i = first; i < last; ++i) {
-      prefetch_row<T>(batch, i + 8, true);
+      prefetch_row<T>(batch, i + kAhead, true);
       const int64_t r = batch.rows[i];
       if (load_codes(columns, batch.codes + r * K, codes)) {
         bad = 1;
@@ -198,9 +198,9 @@ int noise_loss_blocks(const NoiseLossArgs& args, int64_t begin, int64_t end, cha
     for (int64_t d = 0; d < D; ++d) sums[d] = 0.0;
     for (int64_t first = start; first < stop; first += tile.rows) {
       const int64_t n = stop - first < tile.rows ? stop - first : tile.rows;
-      for (int64_t i = first; i < first + n; ++i) prefetch_row<T>(batch, i, false);
       fill_noise<true>(tile, batch.rows + first, n, batch.seed, batch.step);
       for (int64_t i = first; i < first + n; ++i) {
+        prefetch_row<T>(batch, i + tile.rows, false);
         const T* __restrict cells = static_cast<const T*>(batch.continuous) + batch.rows[i] * C;
         const int16_t* __restrict codes = batch.codes + batch.rows[i] * K;
         const uint8_t* __restrict states = batch.states + i * (C + K);

@@ -43,9 +43,9 @@ int perturb_rows(const PerturbArgs& args, int64_t begin, int64_t end, char* memo
   int bad = 0;
   for (int64_t first = begin; first < end; first += tile.rows) {
     const int64_t n = end - first < tile.rows ? end - first : tile.rows;
-    for (int64_t i = first; i < first + n; ++i) prefetch_row<T>(batch, i, false);
     fill_noise<true>(tile, batch.rows + first, n, batch.seed, batch.step);
     for (int64_t i = first; i < first + n; ++i) {
+      prefetch_row<T>(batch, i + tile.rows, false);
       const int64_t row = batch.rows[i];
       if (load_codes(columns, batch.codes + row * K, codes)) {
         bad = 1;

@@ -36,22 +36,21 @@ static inline __attribute__((always_inline)) Lanes multiply_low(Lanes a, Lanes b
 #endif
 }
 
-// Words of `count` blocks (a multiple of 2 * kLanes), all with the same step and key. The arrays are aligned to 64
-// bytes.
-static inline void philox_tile(const uint32_t* row_low, const uint32_t* row_high, const uint32_t* block, uint32_t step,
-                               uint32_t k0, uint32_t k1, int count, uint32_t* w0, uint32_t* w1, uint32_t* w2,
-                               uint32_t* w3) {
+// Words of `count` blocks (a multiple of 2 * kLanes), all with the same step and key. For each block, `even` gets words
+// 0 and 2 and `odd` words 1 and 3: the first and the second of the two pairs that Box-Muller wants. All arrays are
+// aligned to 64 bytes.
+static inline void philox_tile(const int64_t* row, const int64_t* block, uint32_t step, uint32_t k0, uint32_t k1,
+                               int count, uint32_t* even, uint32_t* odd) {
   const Lanes m0 = Lanes{} + 0xD2511F53u, m1 = Lanes{} + 0xCD9E8D57u, low = Lanes{} + 0xFFFFFFFFu;
   for (int i = 0; i < count; i += 2 * kLanes) {
-    // Blocks of even and of odd place: their 32-bit words are halves of the same 64-bit loads and stores.
+    // Two vectors at once hide the latency of the multiplications.
     Lanes c0[2], c1[2], c2[2], c3[2];
-    c0[0] = *reinterpret_cast<const Lanes*>(row_low + i);
-    c1[0] = *reinterpret_cast<const Lanes*>(row_high + i);
-    c2[0] = *reinterpret_cast<const Lanes*>(block + i);
-    c0[1] = c0[0] >> 32;
-    c1[1] = c1[0] >> 32;
-    c2[1] = c2[0] >> 32;
-    c3[0] = c3[1] = Lanes{} + step;
+    for (int h = 0; h < 2; ++h) {
+      c0[h] = *reinterpret_cast<const Lanes*>(row + i + h * kLanes);
+      c1[h] = c0[h] >> 32;
+      c2[h] = *reinterpret_cast<const Lanes*>(block + i + h * kLanes);
+      c3[h] = Lanes{} + step;
+    }
     uint32_t r0 = k0, r1 = k1;
     MISSDIFF_UNROLL(10)
     for (int round = 0; round < 10; ++round) {
@@ -67,10 +66,10 @@ static inline void philox_tile(const uint32_t* row_low, const uint32_t* row_high
       r0 += 0x9E3779B9u;
       r1 += 0xBB67AE85u;
     }
-    *reinterpret_cast<Lanes*>(w0 + i) = (c0[0] & low) | (c0[1] << 32);
-    *reinterpret_cast<Lanes*>(w1 + i) = (c1[0] & low) | (c1[1] << 32);
-    *reinterpret_cast<Lanes*>(w2 + i) = (c2[0] & low) | (c2[1] << 32);
-    *reinterpret_cast<Lanes*>(w3 + i) = (c3[0] & low) | (c3[1] << 32);
+    for (int h = 0; h < 2; ++h) {
+      *reinterpret_cast<Lanes*>(even + 2 * (i + h * kLanes)) = (c0[h] & low) | (c2[h] << 32);
+      *reinterpret_cast<Lanes*>(odd + 2 * (i + h * kLanes)) = (c1[h] & low) | (c3[h] << 32);
+    }
   }
 }
 
