@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import math
+
+import baselines
+import pytest
+import torch
+from timing import Timer
+from tolerances import assert_close
+from torch import Tensor
+from workload import CONTINUOUS, Workload
+
+from missdiff_fast import ops, reference
+
+
+def native(w: Workload) -> tuple[Tensor, Tensor]:
+    return ops.decode(w.x, w.table.offsets, w.boundaries, w.starts)
+
+
+def filled(w: Workload) -> Tensor:
+    """Every column's boundaries with infinity after them, ``[C, longest]``."""
+    columns = [w.boundaries[a:b] for a, b in zip(w.starts[:-1], w.starts[1:], strict=True)]
+    return torch.nn.utils.rnn.pad_sequence(columns, batch_first=True, padding_value=math.inf)
+
+
+@pytest.fixture(scope="module")
+def checked(workload: Workload) -> Workload:
+    w = workload.head(2000)
+    truth = reference.decode(w.x, w.table.offsets, w.boundaries, w.starts)
+    for results in (native(w), baselines.decode(w.x, filled(w), CONTINUOUS)):
+        for result, wanted in zip(results, truth, strict=True):
+            assert_close("decode", result, wanted, torch.float32)
+    return workload
+
+
+def bench_decode(timer: Timer, checked: Workload, implementation: str) -> None:
+    w = checked
+    if implementation == "native":
+        timer("decode", implementation, lambda: native(w))
+        return
+    plain = baselines.compiled(baselines.decode) if implementation == "compile" else baselines.decode
+    boundaries = filled(w)
+    timer("decode", implementation, lambda: plain(w.x, boundaries, CONTINUOUS))

@@ -1,0 +1,85 @@
+"""Both losses, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import baselines
+import pytest
+import torch
+from timing import Timer
+from tolerances import assert_close
+from torch import Tensor
+from workload import Workload
+
+from missdiff_fast import ops, reference
+
+MEAN_WEIGHT = 0.3
+
+
+def with_gradient(loss: Callable[[Tensor], Tensor], prediction: Tensor) -> tuple[Tensor, Tensor]:
+    leaf = prediction.detach().requires_grad_()
+    value = loss(leaf)
+    return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+
+def native(w: Workload) -> tuple[Tensor, Tensor]:
+    return with_gradient(
+        lambda p: ops.masked_loss(p, w.table, w.rows, w.states, w.weight, mean_weight=MEAN_WEIGHT), w.prediction
+    )
+
+
+def native_noise(w: Workload) -> tuple[Tensor, Tensor]:
+    return with_gradient(lambda p: ops.masked_noise_loss(p, w.table, w.rows, w.states, w.key), w.x)
+
+
+def plain(w: Workload, loss: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
+    t = w.table
+    return with_gradient(
+        lambda p: loss(p, t.continuous, t.codes, t.values, w.rows, w.states, w.weight, MEAN_WEIGHT), w.prediction
+    )
+
+
+def plain_noise(w: Workload, loss: Callable[..., Tensor], noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    t = w.table
+    return with_gradient(lambda p: loss(p, t.continuous, t.codes, w.rows, w.states, noise), w.x)
+
+
+def compare(op: str, results: list[tuple[Tensor, Tensor]], truth: tuple[Tensor, Tensor]) -> None:
+    for value, gradient in results:
+        assert_close(op, value, truth[0])
+        assert_close(f"{op}.grad", gradient, truth[1])
+
+
+@pytest.fixture(scope="module")
+def checked(workload: Workload) -> Workload:
+    w = workload.head(2000)
+    loss = with_gradient(
+        lambda p: reference.masked_loss(p, w.table, w.rows, w.states, w.weight, mean_weight=MEAN_WEIGHT), w.prediction
+    )
+    compare("masked_loss", [native(w), plain(w, baselines.masked_loss)], loss)
+    width = w.x.shape[1]
+    noise_loss = with_gradient(lambda p: reference.masked_noise_loss(p, w.table, w.rows, w.states, w.key), w.x)
+    noise = reference.normal(w.rows, width, w.key)
+    compare("masked_noise_loss", [native_noise(w), plain_noise(w, baselines.masked_noise_loss, noise)], noise_loss)
+    return workload
+
+
+PLAIN: dict[str, Callable[..., Any]] = {"eager": lambda function: function, "compile": baselines.compiled}
+
+
+def bench_masked_loss(timer: Timer, checked: Workload, implementation: str) -> None:
+    if implementation == "native":
+        timer("masked_loss", implementation, lambda: native(checked))
+        return
+    loss = PLAIN[implementation](baselines.masked_loss)
+    timer("masked_loss", implementation, lambda: plain(checked, loss))
+
+
+def bench_masked_noise_loss(timer: Timer, checked: Workload, implementation: str) -> None:
+    if implementation == "native":
+        timer("masked_noise_loss", implementation, lambda: native_noise(checked))
+        return
+    loss = PLAIN[implementation](baselines.masked_noise_loss)
+    timer("masked_noise_loss", implementation, lambda: plain_noise(checked, loss))

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import baselines
+import pytest
+from timing import Timer
+from tolerances import assert_close
+from torch import Tensor
+from workload import Workload
+
+from missdiff_fast import ops, reference
+
+
+def native(w: Workload) -> Tensor:
+    return ops.perturb(w.table, w.rows, w.states, w.alpha, w.sigma, w.key)
+
+
+@pytest.fixture(scope="module")
+def checked(workload: Workload) -> Workload:
+    w = workload.head(2000)
+    truth = reference.perturb(w.table, w.rows, w.states, w.alpha, w.sigma, w.key)
+    assert_close("perturb", native(w), truth)
+    noise = reference.normal(w.rows, w.table.layout.width, w.key)
+    table = w.table
+    assert_close(
+        "perturb", baselines.perturb(table.continuous, table.codes, w.rows, w.states, w.alpha, w.sigma, noise), truth
+    )
+    return workload
+
+
+def bench_perturb(timer: Timer, checked: Workload, implementation: str) -> None:
+    w = checked
+    if implementation == "native":
+        timer("perturb", implementation, lambda: native(w))
+        return
+    plain = baselines.compiled(baselines.perturb) if implementation == "compile" else baselines.perturb
+    cells = w.table.continuous, w.table.codes, w.rows, w.states, w.alpha, w.sigma
+    timer("perturb", implementation, lambda: plain(*cells))

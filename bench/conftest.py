@@ -1,0 +1,87 @@
+"""What the benchmarks share: the workload, how a time is taken, and the table of ratios at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from environment import describe
+from timing import IMPLEMENTATIONS, ROUNDS, Timer
+from workload import Workload, make_workload
+
+from missdiff_fast import _library
+
+RESULTS = Path(__file__).parent / "results" / "ops_cpu.json"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("missdiff_fast")
+    group.addoption("--rows", type=int, default=353_150, help="rows of table and batch (default: %(default)s)")
+    group.addoption("--threads", type=int, default=2, help="PyTorch's threads (default: %(default)s)")
+    group.addoption("--save-results", action="store_true", help=f"write the medians to {RESULTS}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    torch.set_num_threads(config.getoption("--threads"))
+
+
+@pytest.fixture(scope="session")
+def workload(request: pytest.FixtureRequest) -> Workload:
+    if not _library.load():
+        pytest.skip("missdiff_fast was installed without its compiled ops")
+    return make_workload(request.config.getoption("--rows"))
+
+
+@pytest.fixture
+def timer(benchmark: Any) -> Timer:
+    """Time a function; its first call, in which torch.compile compiles, does not count."""
+
+    def run(op: str, implementation: str, function: Callable[[], Any]) -> None:
+        benchmark.group = op
+        benchmark.extra_info.update(op=op, implementation=implementation)
+        benchmark.pedantic(function, rounds=ROUNDS, warmup_rounds=1)
+
+    return run
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "implementation" in metafunc.fixturenames:
+        metafunc.parametrize("implementation", IMPLEMENTATIONS)
+
+
+def medians(config: pytest.Config) -> dict[str, dict[str, float]]:
+    """Seconds by op and implementation."""
+    table: dict[str, dict[str, float]] = {}
+    for run in getattr(config, "_benchmarksession").benchmarks:  # noqa: B009
+        info = run.extra_info
+        if run.has_error or "op" not in info:
+            continue
+        table.setdefault(info["op"], {})[info["implementation"]] = run.stats.median
+    return table
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    table = medians(config)
+    if not table:
+        return
+    rows, write = config.getoption("--rows"), terminalreporter.write_line
+    terminalreporter.section("native against plain PyTorch")
+    write(describe())
+    write(f"{rows:,} rows, 27 continuous columns and 46 of two categories; medians of {ROUNDS} rounds")
+    write(f"{'op':<18}{'native':>10}{'eager':>10}{'compile':>10}{'eager / native':>17}{'compile / native':>19}")
+    for op, seconds in table.items():
+        ms = [f"{1e3 * seconds[name]:.1f} ms" if name in seconds else "-" for name in IMPLEMENTATIONS]
+        ratios = [
+            f"{seconds[name] / seconds['native']:.2f}" if {name, "native"} <= seconds.keys() else "-"
+            for name in IMPLEMENTATIONS[1:]
+        ]
+        write(f"{op:<18}{ms[0]:>10}{ms[1]:>10}{ms[2]:>10}{ratios[0]:>17}{ratios[1]:>19}")
+    if config.getoption("--save-results"):
+        RESULTS.parent.mkdir(exist_ok=True)
+        facts = {"machine": describe(), "rows": rows, "rounds": ROUNDS, "median_seconds": table}
+        RESULTS.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        write(f"written to {RESULTS}")

@@ -1,0 +1,75 @@
+"""The table and the batch that the ops are timed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from missdiff_fast.reference import make_key
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+CONTINUOUS, PAIRS = 27, 46
+MISSING = 0.1
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All rows of a table in one batch: N = B, C = 27, K = 46 pairs, D = 119."""
+
+    table: EncodedTable
+    rows: Tensor  # int64 [B], shuffled, as in training
+    states: Tensor  # uint8 [B, J], the three states mixed
+    alpha: Tensor  # [B]
+    sigma: Tensor  # [B]
+    weight: Tensor  # [B]
+    key: Tensor
+    prediction: Tensor  # [B, D + C]
+    x: Tensor  # [B, D]
+    previous: Tensor  # [B, D]
+    boundaries: Tensor  # [M]
+    starts: Tensor  # [C + 1]
+
+    def head(self, size: int) -> Workload:
+        """The first rows of the batch, of the same table."""
+        cut = {
+            name: getattr(self, name)[:size]
+            for name in ("rows", "states", "alpha", "sigma", "weight", "prediction", "x", "previous")
+        }
+        return Workload(self.table, key=self.key, boundaries=self.boundaries, starts=self.starts, **cut)
+
+    def without_noise(self) -> Workload:
+        """The same with sigma 0."""
+        return Workload(**{**vars(self), "sigma": torch.zeros_like(self.sigma)})
+
+
+def make_workload(size: int) -> Workload:
+    """A seeded workload of so many rows."""
+    g = torch.Generator().manual_seed(0)
+    layout = Layout(CONTINUOUS, (2,) * PAIRS)
+    scores = torch.randn(size, CONTINUOUS, generator=g)
+    values = torch.randn(size, CONTINUOUS, generator=g)
+    codes = torch.randint(2, (size, PAIRS), generator=g, dtype=torch.int16)
+    absent = torch.rand(size, layout.num_columns, generator=g) < MISSING
+    scores[absent[:, :CONTINUOUS]] = torch.nan
+    values[absent[:, :CONTINUOUS]] = torch.nan
+    codes[absent[:, CONTINUOUS:]] = -1
+    sigma = torch.exp(1.4 * torch.randn(size, generator=g) - 0.5)
+    # As many distinct values as hospital columns have: from a pain score of 10 to a lactate of thousands.
+    counts = torch.logspace(1, 3.5, CONTINUOUS).long()
+    boundaries = torch.cat([torch.randn(int(n), generator=g).sort().values for n in counts])
+    return Workload(
+        EncodedTable(scores, codes, layout, values),
+        torch.randperm(size, generator=g),
+        torch.randint(3, (size, layout.num_columns), generator=g, dtype=torch.uint8),
+        1 / torch.sqrt(1 + sigma**2),
+        sigma,
+        (1 + sigma**2) / sigma**2,
+        make_key(0, 0),
+        torch.randn(size, layout.width + CONTINUOUS, generator=g),
+        torch.randn(size, layout.width, generator=g),
+        torch.randn(size, layout.width, generator=g),
+        boundaries,
+        torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]),
+    )
