@@ -262,7 +262,7 @@ class TestFit:
         def full(*_: object, **__: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("missdiff_fast.checkpoint.save_file", full)
+        monkeypatch.setattr(Path, "write_bytes", full)
         message = refused(capsys, "fit", data, "-o", tmp_path / "m", "--drop", "patient", "--steps", "1")
         assert "No space left on device" in message
         assert str(tmp_path / "m") in message
