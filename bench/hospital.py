@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from environment import describe, markdown
-from missdiff_fast.table.io import read_table
 from scipy.stats import ks_2samp
 
 from missdiff_fast import MissDiff
+from missdiff_fast.table.io import read_table
 
 RESULTS = Path(__file__).parent / "results"
 _MIN_PAIRS = 200

@@ -145,7 +145,7 @@ class MissDiff:
             torch.manual_seed(derive(seed, "weights"))
             network = Denoiser(codec.layout, **vars(config.network)).to(device)
         self.config_, self.seed_, self.device_, self._backend = config, seed, device, backend
-        self.codec_, self.columns_ = codec, list(codec.schema.names)
+        self.codec_, self.columns_ = codec, codec.columns
         self._networks, history = Networks(network, network), History()
         rounds = config.refine.rounds_for(missing) if self.refine else 0
         try:
@@ -185,6 +185,7 @@ class MissDiff:
         """
         self._check_fitted()
         known = given_frame(num_rows, given, self.columns_)
+        self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         drawn = self._draw(known, seed, self.config_.solver, "sample")
         if given is None:
@@ -274,7 +275,7 @@ class MissDiff:
         """
         self._check_fitted()
         categories = self.codec_.category_values(column)
-        group = self.codec_.schema.categorical.index(column)
+        group = self.codec_.group(column)
         table = self.codec_.encode(X.drop(columns=[column], errors="ignore"), partial=True).to(self.device_)
         bounds = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
         chance = torch.empty((len(table), len(categories)))
@@ -349,7 +350,7 @@ class MissDiff:
             raise ValueError(
                 f"{path} is no usable model: its description and its tensors do not fit ({error})"
             ) from error
-        model.columns_ = list(model.codec_.schema.names)
+        model.columns_ = model.codec_.columns
         return model
 
     def get_params(self) -> dict[str, Any]:

@@ -84,6 +84,7 @@ class TestSample:
         sample = model.sample(40, given={"sex": "male", "age": 30})
         assert set(sample["sex"]) == {"male"}
         assert set(sample["age"]) == {30}
+        assert set(model.sample(4, given={"ward": "north"})["ward"]) == {"north"}
         assert sample["pressure"].nunique() > 1
         assert sample.dtypes.equals(model.sample(1).dtypes)
 
@@ -117,6 +118,8 @@ class TestSample:
             model.sample(3, given={"height": 180})
         with pytest.raises(ValueError, match=r"(?s)sex.*other.*female"):
             model.sample(3, given={"sex": "other"})
+        with pytest.raises(ValueError, match="column 'ward' was constant in fit, 'north': 'south' cannot be given"):
+            model.sample(3, given={"ward": "south"})
         with pytest.raises(TypeError, match="given must be a mapping or a DataFrame, got list"):
             model.sample(3, given=["sex"])  # type: ignore[arg-type]
 

@@ -227,6 +227,18 @@ class Codec:
             raise ValueError(f"column {column!r} {kind}: the categorical ones are {list(self.schema.categorical)}")
         return as_series(coder.table).tolist()
 
+    def check_constants(self, frame: pd.DataFrame) -> None:
+        """Refuse, by ValueError, an observed value that a constant column never had; absent columns pass."""
+        cells = self._read(frame, partial=True)
+        for name in self.schema.constant:
+            if name not in cells:
+                continue
+            coder = self._coders[name]
+            strange = cells[name].observed() != coder.keys[0]
+            if strange.any():
+                value, known = cells[name].observed()[strange].tolist()[0], as_series(coder.table).tolist()[0]
+                raise ValueError(f"column {name!r} was constant in fit, {known!r}: {value!r} cannot be given")
+
     @property
     def columns(self) -> list[Name]:
         """The columns' names in their original order."""
