@@ -129,7 +129,7 @@ def test_iso_dates_are_dates_and_others_strings(read) -> None:
     ("text", "message"),
     [
         ("a,b\n1,2\n3\n", r"line 3: 1 field where the header has 2: mend"),
-        ("a,b\n1,2\n3,4,5\n6,7\n8,9,10\n", r"line 3: 3 fields where the header has 2 \(and 1 other lines differ\)"),
+        ("a,b\n1,2\n3,4,5\n6,7\n8,9,10\n", r"line 3: 3 fields .* 2 \(and 1 more such: line 5\): mend"),
         ("a,b\n1,2,\n3,4\n5,6\n", r"line 2: 3 fields where the header has 2"),
         ('a,b\n"x\ny",2\n3,4,5\n', r"line 4: 3 fields where the header has 2"),
         ("a,b\n1,2,\n3,4\n5,6,\n", r"line 3: 2 fields where most lines have 3"),
@@ -175,6 +175,14 @@ def test_header(read) -> None:
         assert len(read("6,148,x\n1,85,y\n")) == 1
     with pytest.raises(ValueError, match=r"column names '1', 'A' more than once in line 1: .*header=False"):
         read("A,1,A,1\n1,2,3,4\n")
+    with pytest.raises(ValueError, match="skip_rows must be 0 or more, got -1"):
+        read("a,b\n1,2\n", skip_rows=-1)
+
+
+def test_lines_that_differ_are_named(read) -> None:
+    text = "a,b\n" + "1,2\n1,2,3\n" * 6 + "1,2\n"
+    with pytest.raises(ValueError, match=r"line 3: .*\(and 5 more such: lines 5, 7, 9, \.\.\.\): mend"):
+        read(text)
 
 
 def test_one_column(read) -> None:

@@ -67,7 +67,7 @@ def test_unknown_kinds(tmp_path: Path, name: str) -> None:
 
 
 def test_arff_has_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="convert it to CSV first"):
+    with pytest.raises(ValueError, match=r"save the lines below @data as \.csv"):
         read_table(tmp_path / "t.arff")
 
 

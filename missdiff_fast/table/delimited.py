@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.hints import warn_of_header, warn_of_marks
 from missdiff_fast.table.sniffing import find_decimal, find_separator
 
 # What counts as missing in text. The word None is not among them: data sets use it as a category.
@@ -40,6 +41,8 @@ def read_delimited(
     skip_rows: int,
 ) -> pd.DataFrame:
     """A frame from text whose line ends are plain newlines; see `missdiff_fast.table.read_table`."""
+    if skip_rows < 0:
+        raise ValueError(f"skip_rows must be 0 or more, got {skip_rows}")
     lines = text.split("\n")
     lines[:skip_rows] = [""] * min(skip_rows, len(lines))
     if not any(line.strip() for line in lines):
@@ -75,7 +78,12 @@ def read_delimited(
         raise ValueError(f"{source} can't be read as a table: {error}") from error
     for name in frame.columns:
         frame[name] = _tidied(frame[name], markers, decimal)
-    return _without_empty_columns(frame, widths, rows, header, source)
+    frame = _without_empty_columns(frame, widths, rows, header, source)
+    if len(frame):
+        if header:
+            warn_of_header(frame, source)
+        warn_of_marks(frame, source, header=header, skip_rows=skip_rows)
+    return frame
 
 
 def _rows(lines: list[str], separator: str) -> _Rows:
@@ -125,25 +133,15 @@ def _names(
             f"in line {rows.first[at]}: give each column a name of its own, or, if that line is no header, "
             "pass header=False"
         )
-    numbers = [name for name in names if _is_number(name)]
-    if len(numbers) > len(names) / 4:
-        warnings.warn(
-            f"{source}: the first line holds numbers such as {numbers[0]!r} and was read as the header; "
-            "if it is none, pass header=False",
-            stacklevel=4,
-        )
     return [name or f"Unnamed: {i}" for i, name in enumerate(names)], (given, width)
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE) is not None
 
 
 def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source: str) -> None:
     odd = index[rows.fields[index] != width]
     if len(odd):
         n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
-        others = f" (and {len(odd) - 1:,} other lines differ)" if len(odd) > 1 else ""
+        others = ", ".join(map(str, rows.first[odd[1:4]])) + ", ..." * (len(odd) > 4)
+        others = f" (and {len(odd) - 1:,} more such: line{'s' if len(odd) > 2 else ''} {others})" if others else ""
         raise ValueError(
             f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}: mend "
             "the lines (a separator within a value needs quotes), or give the right separator"

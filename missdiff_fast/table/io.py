@@ -26,7 +26,7 @@ _DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 _BINARY = (".parquet", ".feather", ".arrow")
 _ELSEWHERE = {
-    ".arff": "convert it to CSV first, e.g. with scipy.io.arff.loadarff",
+    ".arff": "save the lines below @data as .csv and read that with header=False and missing_values=['?']",
     ".xls": "save the sheet as CSV, or read it with pandas.read_excel",
     ".xlsx": "save the sheet as CSV, or read it with pandas.read_excel",
     ".sas7bdat": "read it with pandas.read_sas",
@@ -54,6 +54,7 @@ def read_table(
     missing; the word ``None`` is not. White space around separators goes. Blank rows, and columns that have neither a
     name nor a cell, are dropped with a warning. Columns of ISO 8601 dates or times without a zone (``2024-02-29``,
     ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised: a column with them is strings.
+    A header that looks like data, a second header line, and what may be marks of missing cells are warned of.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ def _kind(path: Path) -> tuple[str, str]:
     base = suffixes[0] if len(suffixes) == 2 else ""
     if last in _COMPRESSED and base in _DELIMITED:
         return base, path.suffix
-    remedy = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or "rename the file, or convert it"
+    remedy = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or "if it is delimited text, rename it to end in .csv"
     kinds = ", ".join([*_DELIMITED, *_BINARY])
     raise ValueError(
         f"{path.name}: files of this kind are not known: {remedy}. Known are {kinds}; "
