@@ -52,14 +52,16 @@ def test_schema_finds_columns_by_name_and_kind() -> None:
         schema["7"]
 
 
-def test_refusals_name_all_columns_of_the_first_kind() -> None:
+def test_refusals_name_all_columns_and_kinds() -> None:
     refusals = Refusals()
-    refusals.raise_first()
+    refusals.raise_any()
     refusals.add("a", RefusedError("infinite", "2 of 9 cells"))
     refusals.add(5, RefusedError("infinite", "1 of 9 cells"))
     refusals.add("c", RefusedError("empty", ""))
     assert not refusals.only("empty")
     with pytest.raises(
-        ValueError, match=r"^columns 'a' \(2 of 9 cells\); 5 \(1 of 9 cells\) have infinite values: rep"
+        ValueError,
+        match=r"^columns 'a' \(2 of 9 cells\); 5 \(1 of 9 cells\) have infinite values: rep.*\. "
+        r"Also, column 'c' has no observed cell: each ",
     ):
-        refusals.raise_first()
+        refusals.raise_any()

@@ -303,7 +303,7 @@ class Codec:
                     f"column {name!r} has {cells[name].family} cells (dtype {series.dtype}), but {column.family} "
                     f"ones (dtype {column.dtype}) in fit"
                 )
-        refusals.raise_first()
+        refusals.raise_any()
         if wrong:
             raise TypeError(f"{'; '.join(wrong)}: convert, e.g. frame[column].astype(...)")
         return cells

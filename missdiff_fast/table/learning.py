@@ -42,7 +42,7 @@ def learn_columns(
             refusals.add(name, refused)
     if not coders and refusals.only("empty"):
         raise ValueError("no cell of the frame is observed: give a table with observed cells")
-    refusals.raise_first()
+    refusals.raise_any()
     if all(column.kind == "constant" for column in columns):
         raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
     return Schema(tuple(columns)), coders, markers

@@ -166,14 +166,18 @@ class Refusals:
         """Whether all faults are of one kind."""
         return set(self._found) == {kind}
 
-    def raise_first(self) -> None:
-        """Raise the error of the first kind of fault that was found; nothing if none was."""
+    def raise_any(self) -> None:
+        """Raise an error that tells of all faults, of the type of the first; nothing if there is none."""
+        told, raised = [], None
         for kind, (error, wrong, remedy) in _FAULTS.items():
             columns = self._found.get(kind)
             if columns:
                 each = "; ".join(f"{name!r}{f' ({detail})' if detail else ''}" for name, detail in columns)
                 wrong = wrong if len(columns) == 1 else _plural(wrong)
-                raise error(f"column{'s' if len(columns) > 1 else ''} {each} {wrong}: {remedy}")
+                told.append(f"column{'s' if len(columns) > 1 else ''} {each} {wrong}: {remedy}")
+                raised = raised or error
+        if raised:
+            raise raised(". Also, ".join(told))
 
 
 def _plural(wrong: str) -> str:
