@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -215,6 +216,13 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--separator", metavar="CHAR", help="between the cells of a CSV file")
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark of a CSV file")
     group.add_argument("--encoding", metavar="NAME", help="of a CSV file")
+    group.add_argument(
+        "--no-header",
+        dest="header",
+        action="store_false",
+        help="the first line of a CSV file is data: its columns are called 0, 1, 2, ...",
+    )
+    group.add_argument("--skip-rows", metavar="N", type=int, default=0, help="lines to leave out at its top")
 
 
 def _add_device(group: argparse._ActionsContainer) -> None:
@@ -272,5 +280,24 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     _complain(f"warning: {' '.join(str(message).split())}")
 
 
+_QUOTED = r"(?:'[^']*'|\"[^\"]*\")"
+
+
+def _as_options(found: re.Match[str]) -> str:
+    return " ".join(f"--missing-values {text}" for text in re.findall(_QUOTED, found[1]))
+
+
+# How the package's messages, which speak to Python, are said to users of the command.
+_OPTIONS = (
+    (re.compile(r"header=False"), "--no-header"),
+    (re.compile(r"skip_rows=(\d+)"), r"--skip-rows \1"),
+    (re.compile(rf"missing_values=\[({_QUOTED}(?:, {_QUOTED})*)\]"), _as_options),
+    (re.compile(r"raise max_categories"), "raise --max-categories"),
+    (re.compile(r"drop the column(, frame\.drop\(columns=\.\.\.\))?"), "drop the column (--drop NAME)"),
+)
+
+
 def _complain(text: str) -> None:
+    for python, option in _OPTIONS:
+        text = python.sub(option, text)
     print(f"missdiff: {text}", file=sys.stderr)

@@ -197,10 +197,14 @@ def _read(args: argparse.Namespace, missing_values: Sequence[object]) -> pd.Data
             decimal=args.decimal,
             encoding=args.encoding,
             missing_values=missing_values,
+            header=args.header,
+            skip_rows=args.skip_rows,
         )
     except (ValueError, TypeError, LookupError) as error:
         text = str(error)
         raise UserError(text if args.data.name in text else f"{args.data} cannot be read: {text}") from error
+    if not args.header:
+        frame.columns = frame.columns.map(str)  # names as options give them, and as the tables we write have them
     return frame if args.data.suffix.lower() in _TYPED else frame.apply(_whole)
 
 

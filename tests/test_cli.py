@@ -225,6 +225,37 @@ class TestFit:
         (tmp_path / "table.docx").write_bytes(b"?")
         assert "table.docx" in refused(capsys, "fit", tmp_path / "table.docx", "-o", tmp_path / "m")
 
+    def test_a_table_without_a_header(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        data, model, out = tmp_path / "d.csv", tmp_path / "m", tmp_path / "o.csv"
+        data.write_text("ward 7, 2024\n" + "1,?,yes,p1\n2,5.5,no,p2\n3,6.5,?,p3\n" * 5)
+        read = ["--no-header", "--skip-rows", "1", "--missing-values", "?"]
+        assert main(["fit", str(data), "-o", str(model), "--steps", "2", "--drop", "3", *read]) == 0
+        assert main(["sample", str(model), "-n", "2", "--given", "2=yes", "-o", str(out)]) == 0
+        assert out.read_text().splitlines()[0] == "0,1,2"
+        assert main(["impute", str(model), str(data), "--keep", "3", "-o", str(out), *read]) == 0
+        filled = pd.read_csv(out)
+        assert list(filled.columns) == ["0", "1", "2", "3"]
+        assert len(filled) == 15
+        assert not filled.isna().any().any()
+        assert main(["impute", str(model), str(out), "--keep", "3"]) == 0, "its own output is read with the header"
+
+    def test_remedies_name_the_options(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        data = tmp_path / "d.csv"
+        fit = ["fit", data, "-o", tmp_path / "m", "--steps", "1"]
+        data.write_text("1,2,1\n3,4,5\n")
+        assert refused(capsys, *fit).endswith("if that line is no header, pass --no-header")
+        data.write_text("X1,X2\nage,stay\n" + "1,2\n3,4\n" * 3)
+        assert main([str(arg) for arg in fit]) == 0
+        assert "the line before it is none, pass --skip-rows 1\n" in capsys.readouterr().err
+        data.write_text("a,b\n" + '1,2\n3,"not done, why"\n2,?\n4,5\n6,7\n8,9\n')
+        assert main([str(arg) for arg in fit]) == 0
+        named = "--missing-values 'not done, why' --missing-values '?'; otherwise"
+        assert named in capsys.readouterr().err
+        data.write_text("id,x,y\n" + "".join(f"p{i},{i},\n" for i in range(120)))
+        told = refused(capsys, *fit)
+        assert "'y' has no observed cell: each column must be seen at least once: drop the column (--drop NAME)" in told
+        assert "'id' (120 in 120 cells) holds a different string in nearly every row" in told
+
     def test_bad_settings_and_columns(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         fit = ["fit", data, "-o", tmp_path / "m"]
         assert "column 'patient'" in refused(capsys, *fit)
