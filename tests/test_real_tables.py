@@ -1,0 +1,246 @@
+"""Real tables with real holes: each is fitted, sampled and imputed, or refused with an error that says what to do.
+
+They are read from $MISSDIFF_TEST_DATA, or ``shared/data`` beside the project, and skipped where there is none. A few
+steps of training are enough: what is tested is that dtypes, values and holes survive the way there and back.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast import MissDiff
+from missdiff_fast.table import cap_categories, read_table
+
+ROWS = 1500
+NO_TABLES = {"SOURCE.txt", "LICENSE.txt"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file, and what its user has to do.
+
+    ``read`` are options of `read_table`, ``drop`` the columns to leave out, ``zeros`` those where 0 means missing;
+    ``mend`` writes a better file and ``prepare`` makes a better frame. Without these and ``drop``, the refusal matches
+    ``refused``; read without any option, the warning or refusal matches ``warned``.
+    """
+
+    path: str
+    read: dict[str, Any] = field(default_factory=dict)
+    drop: tuple[Any, ...] = ()
+    zeros: tuple[Any, ...] = ()
+    prepare: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
+    mend: Callable[[Path, Path], Path] | None = None
+    refused: str = ""
+    warned: str = ""
+
+
+QUESTION_MARKS = {"missing_values": ["?"]}
+NO_HEADER = {"header": False}
+BARE = {**NO_HEADER, **QUESTION_MARKS}
+
+
+def below_data(source: Path, folder: Path) -> Path:
+    """Do as the refusal of ARFF says."""
+    lines = source.read_text(encoding="latin-1").splitlines()
+    start = [line.strip().lower() for line in lines].index("@data")
+    (folder / "table.csv").write_text("\n".join(line for line in lines[start + 1 :] if not line.startswith("%")))
+    return folder / "table.csv"
+
+
+def renamed(source: Path, folder: Path) -> Path:
+    shutil.copy(source, folder / "adult.test.csv.gz")
+    return folder / "adult.test.csv.gz"
+
+
+def without_surplus_separators(source: Path, folder: Path) -> Path:
+    """Mend the lines that were named: a separator too many at the end, or an empty cell that shifts the row."""
+    lines = source.read_text().splitlines()
+    for number in (71, 74):
+        lines[number - 1] = lines[number - 1].removesuffix(",")
+    lines[371 - 1] = lines[371 - 1].replace(",no,,no,", ",no,no,")
+    (folder / "kidney.csv").write_text("\n".join(lines))
+    return folder / "kidney.csv"
+
+
+def days(column: str, **options: Any) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda frame: frame.assign(**{column: pd.to_datetime(frame[column], **options)})
+
+
+def capped(*columns: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda frame: frame.assign(**{name: cap_categories(frame[name], keep=50) for name in columns})
+
+
+ARFF = (
+    r"files of this kind are not known: save the lines below @data as \.csv .* header=False and missing_values=\['\?'\]"
+)
+MANY = r"too many categories: drop the column; if it holds dates, convert them, .*pandas\.to_datetime.*cap_categories"
+NAMED = r"different string in nearly every row \(free text or an identifier\): drop the column"
+NUMBERS = r"first line holds numbers such as .* read as the header; if it is none, pass header=False"
+TWICE = r"column names .* more than once in line 1: .* if that line is no header, pass header=False"
+UNMARKED = r"holds '\?' in .*missing_values=\['\?'\]"
+
+CASES = [
+    Case("adult/adult.data.gz", BARE, warned=NUMBERS),
+    Case("adult/adult.test.gz", BARE, mend=renamed, refused=r"not known: .* rename it to end in \.csv"),
+    Case(
+        "air_quality/AirQualityUCI.csv.gz",
+        {"missing_values": [-200]},
+        prepare=days("Date", format="%d/%m/%Y"),
+        refused=rf"column 'Date' \(\d+ > 100\) has {MANY}",
+        warned="114 blank rows were dropped",
+    ),
+    # Each of its rows has as many cells as the header, so that nothing tells that they have been shifted.
+    Case(
+        "air_quality/AirQualityUCI_broken_by_comma.csv.gz",
+        {"missing_values": [-200]},
+        prepare=days("Date", dayfirst=True),
+        refused=rf"column 'Date' .* has {MANY}",
+    ),
+    Case("brfss2015/diabetes_binary_health_indicators_BRFSS2015.csv.gz"),
+    Case("credit_default/default_of_credit_card_clients.csv.gz", {"skip_rows": 1}, ("ID",), warned="pass skip_rows=1"),
+    Case("diabetes130/IDs_mapping.csv", drop=("description",), refused=rf"'description' .*{NAMED}"),
+    Case(
+        "diabetes130/diabetic_data.csv.gz",
+        QUESTION_MARKS,
+        ("encounter_id", "patient_nbr"),
+        prepare=capped("diag_1", "diag_2", "diag_3"),
+        refused=rf"'diag_1' \(\d+ > 100\); 'diag_2' \(.*\); 'diag_3' \(.*\) have {MANY}",
+        warned=UNMARKED,
+    ),
+    Case("mimic4_demo/admissions_wide_derived.csv.gz", QUESTION_MARKS, ("subject_id", "hadm_id"), warned=UNMARKED),
+    Case("nhanes/NHANESraw.csv.gz", drop=("ID",)),
+    Case("physionet2019/setB_part_hourly.psv.gz", drop=("patient",), refused=rf"'patient' .*({NAMED}|{MANY})"),
+    Case("support2/support2.csv.gz", drop=("sno",)),
+    Case("survival_r/flchain.csv.gz"),
+    Case("survival_r/mgus2.csv.gz", drop=("id",)),
+    Case("survival_r/nafld1.csv.gz", drop=("id", "case.id")),
+    Case("survival_r/pbc.csv.gz", drop=("id",)),
+    Case("survival_r/pbcseq.csv.gz", drop=("id",)),
+    Case("uci_clinical_small/auto_imports.csv", BARE, warned=NUMBERS),
+    Case("uci_clinical_small/breast-cancer-ljubljana.csv", NO_HEADER, warned="which comes again .* header=False"),
+    Case("uci_clinical_small/breast-cancer-wisconsin.data", BARE, (0,), warned=TWICE),
+    Case("uci_clinical_small/chronic_kidney_disease_full.arff", BARE, mend=below_data, refused=ARFF),
+    Case("uci_clinical_small/german.csv", NO_HEADER, warned=TWICE),
+    Case("uci_clinical_small/hcc-data.txt", QUESTION_MARKS, warned=UNMARKED),
+    Case("uci_clinical_small/heart_disease_uci.csv", drop=("id",), zeros=("chol", "trestbps")),
+    Case("uci_clinical_small/hepatitis.data", QUESTION_MARKS, warned=UNMARKED),
+    Case("uci_clinical_small/horse-colic.csv", BARE, (2,), warned=TWICE),
+    Case("uci_clinical_small/hypothyroid.arff", BARE, mend=below_data, drop=(27,), refused=ARFF),
+    Case(
+        "uci_clinical_small/kidney_disease_raw_ragged.csv",
+        QUESTION_MARKS,
+        mend=without_surplus_separators,
+        refused=r"line 71: 26 fields where the header has 25 \(and 2 more such: lines 74, 371\): mend the lines",
+    ),
+    Case("uci_clinical_small/labor.arff", BARE, mend=below_data, refused=ARFF),
+    Case("uci_clinical_small/pima-indians-diabetes.csv", NO_HEADER, zeros=(1, 2, 3, 4, 5), warned=NUMBERS),
+    Case("uci_clinical_small/soybean.arff", BARE, mend=below_data, refused=ARFF),
+    Case("uci_clinical_small/thyroidDF.csv.gz", drop=("patient_id",)),
+    Case("uci_clinical_small/vote.arff", BARE, mend=below_data, refused=ARFF),
+    Case(
+        "ugly_small/SeoulBikeData_bom_utf8.csv",
+        prepare=days("Date", dayfirst=True),
+        refused=rf"column 'Date' .* has {MANY}",
+    ),
+    Case(
+        "ugly_small/SeoulBikeData_latin1.csv",
+        drop=("Row",),
+        prepare=days("Date", dayfirst=True),
+        refused=rf"column 'Date' .* has {MANY}",
+    ),
+    Case(
+        "ugly_small/titanic3.csv",
+        QUESTION_MARKS,
+        ("name", "ticket", "cabin"),
+        prepare=capped("home.dest"),
+        refused=rf"'ticket' .*; 'cabin' .*; 'home.dest' .* have {MANY}.*\. Also, column 'name' .*{NAMED}",
+        warned=UNMARKED,
+    ),
+    Case("ugly_small/wdbc_kaggle.csv", drop=("id",)),
+]
+
+
+@pytest.fixture(autouse=True)
+def _quiet_reader() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def fewer_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sample(min(ROWS, len(frame)), random_state=0)
+
+
+def told(path: Path) -> str:
+    """What the reader warns of, or why it refuses, when it is given no options."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            read_table(path)
+        except ValueError as refused:
+            return str(refused)
+    return "\n".join(str(warning.message) for warning in caught)
+
+
+def small_model() -> MissDiff:
+    return MissDiff(steps=5, width=32, blocks=1, batch_size=128, random_state=0, verbose=False)
+
+
+def check_sample(frame: pd.DataFrame, sample: pd.DataFrame) -> None:
+    pd.testing.assert_series_equal(sample.dtypes, frame.dtypes)
+    for name in frame.columns:
+        assert not sample[name].isna().any(), name
+        assert sample[name].isin(frame[name].dropna()).all(), f"{name}: values that were never observed"
+
+
+def check_imputed(learnt: pd.DataFrame, frame: pd.DataFrame, filled: pd.DataFrame) -> None:
+    pd.testing.assert_series_equal(filled.dtypes, frame.dtypes)
+    pd.testing.assert_index_equal(filled.index, frame.index)
+    for name in frame.columns:
+        seen, before, after = frame[name].notna().to_numpy(), frame[name].to_numpy(), filled[name].to_numpy()
+        assert not filled[name].isna().any(), name
+        if before.dtype == object:
+            assert (before[seen] == after[seen]).all(), name
+            assert filled[name].isin(learnt[name].dropna()).all(), name
+        else:
+            assert before[seen].tobytes() == after[seen].tobytes(), f"{name}: observed cells are not the same bits"
+            assert filled[name].between(learnt[name].min(), learnt[name].max()).all(), name
+
+
+def test_every_file_has_a_case(real_data: Path) -> None:
+    files = {path.relative_to(real_data).as_posix() for path in real_data.rglob("*") if path.is_file()}
+    assert {name for name in files if name.rpartition("/")[2] not in NO_TABLES} == {case.path for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.path)
+def test_fits_or_is_refused(real_data: Path, case: Case, tmp_path: Path) -> None:
+    path = real_data / case.path
+    if case.warned:
+        assert re.search(case.warned, told(path))
+    if case.mend:
+        with pytest.raises(ValueError, match=case.refused):
+            read_table(path, **case.read)
+        path = case.mend(path, tmp_path)
+    whole = read_table(path, **case.read)
+    if case.refused and not case.mend:
+        with pytest.raises(ValueError, match=case.refused):
+            small_model().fit(fewer_rows(whole))
+    frame = fewer_rows(case.prepare(whole.drop(columns=list(case.drop))))
+    for name in case.zeros:
+        frame[name] = frame[name].replace(0, np.nan)
+    model = small_model().fit(frame)
+    check_sample(frame, model.sample(200))
+    check_imputed(frame, frame, model.impute(frame))
+    part = frame.head(200)
+    (draw,) = model.impute_draws(part, num_draws=1)
+    check_imputed(frame, part, draw)
