@@ -293,6 +293,8 @@ _OPTIONS = (
     (re.compile(r"skip_rows=(\d+)"), r"--skip-rows \1"),
     (re.compile(rf"missing_values=\[({_QUOTED}(?:, {_QUOTED})*)\]"), _as_options),
     (re.compile(r"raise max_categories"), "raise --max-categories"),
+    (re.compile(r"convert them, frame\[column\] = pandas\.to_datetime\(frame\[column\]\)"), "write them as 2024-02-29"),
+    (re.compile(r", frame\[column\] = missdiff_fast\.table\.cap_categories\(frame\[column\], keep=\d+\)"), ""),
     (re.compile(r"drop the column(, frame\.drop\(columns=\.\.\.\))?"), "drop the column (--drop NAME)"),
 )
 

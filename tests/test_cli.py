@@ -255,6 +255,12 @@ class TestFit:
         told = refused(capsys, *fit)
         assert "'y' has no observed cell: each column must be seen at least once: drop the column (--drop NAME)" in told
         assert "'id' (120 in 120 cells) holds a different string in nearly every row" in told
+        assert "frame" not in told
+        data.write_text("day,x\n" + "".join(f"{i // 28 + 1}/{i % 28 + 1}/2024,{i}\n" for i in range(140)) * 2)
+        assert refused(capsys, *fit).endswith(
+            "'day' (140 > 100) has too many categories: drop the column (--drop NAME); if it holds dates, write them "
+            "as 2024-02-29; raise --max-categories; or keep the most frequent and call the rest other"
+        )
 
     def test_bad_settings_and_columns(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         fit = ["fit", data, "-o", tmp_path / "m"]
