@@ -33,9 +33,11 @@ MISSDIFF_INLINE float open_unit(uint32_t word) {
 }
 
 // Natural logarithm of x / 2^scale for a positive normal x, as FreeBSD's logf computes it. Infinity and NaN are not
-// handled. The scale and the exponent's bias are taken off while the number is an integer.
+// handled. The scale and the exponent's bias are taken off while the number is an unsigned integer, in which the bits
+// of a NaN do not overflow.
 MISSDIFF_INLINE float log_positive(float x, int32_t scale) {
-  const int32_t bits = float_bits(x) + (0x3F800000 - 0x3F3504F3) - ((127 + scale) << 23);
+  const int32_t bits = static_cast<int32_t>(static_cast<uint32_t>(float_bits(x)) + (0x3F800000u - 0x3F3504F3u) -
+                                            (static_cast<uint32_t>(127 + scale) << 23));
   const float exponent = static_cast<float>(bits >> 23);
   const float f = bits_float((bits & 0x007FFFFF) + 0x3F3504F3) - 1.0f;
   const float s = f / (2.0f + f);

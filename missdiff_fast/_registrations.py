@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from missdiff_fast.reference import CLEAN, NOISY
 
@@ -74,6 +75,7 @@ def _loss_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tenso
     ctx.rest = len(inputs) - 1
 
 
+@once_differentiable
 def _loss_backward(ctx: Any, grad_loss: Tensor, _: Tensor | None) -> Gradients:
     (grad,) = ctx.saved_tensors
     return (grad * grad_loss, *[None] * ctx.rest)
@@ -99,11 +101,12 @@ def _perturb_backward(ctx: Any, grad: Tensor) -> Gradients:
         cells = torch.where(picked.isnan(), 0.0, grad[:, :C] * factor)
         result[0] = torch.zeros_like(continuous).index_add(0, rows, cells)
     if ctx.needs_input_grad[5]:
-        low, high = ctx.levels
+        # In the table's type: torch.where would make float32 of numbers.
+        low, high, zero = (torch.full((), level, dtype=grad.dtype, device=grad.device) for level in (*ctx.levels, 0.0))
         code = codes[rows].long()[:, groups[C:] - C]
         place = torch.arange(C, D, device=offsets.device) - offsets[groups[C:] - C]
-        hot = torch.where(code == place, high, torch.where(code >= 0, low, 0.0)).to(grad.dtype)
-        x0 = torch.cat([torch.nan_to_num(picked, nan=0.0), hot], 1)
+        hot = torch.where(code == place, high, torch.where(code >= 0, low, zero))
+        x0 = torch.cat([torch.where(picked.isnan(), 0.0, picked), hot], 1)
         result[5] = torch.where(noisy, grad * x0, 0.0).sum(1)
     if ctx.needs_input_grad[6]:
         eps = _OPS.normal(rows, D, key).to(grad.dtype)
