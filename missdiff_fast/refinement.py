@@ -17,6 +17,7 @@ from missdiff_fast.table.encoded import EncodedTable
 from missdiff_fast.training import History, Phase, train
 
 _MIN_ROWS_TO_HOLD_OUT = 200
+_RARE = 100  # a column observed less often keeps all its cells in training
 
 
 @dataclass
@@ -71,7 +72,9 @@ def run_phases(
     verbose : bool
         Progress bars.
     """
-    table, held_out = _hold_out(table, seed)
+    held_out = None
+    if rounds > 0:
+        table, held_out = _hold_out(table, seed)
     training, refine = config.training, config.refine
     steps, batch_size = training.settle(len(table))
     solver = replace(config.solver, steps=refine.solver_steps)
@@ -104,10 +107,16 @@ def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTabl
     """A twentieth of the rows, at most 1,000, kept from training to judge imputation; none of a small table."""
     if len(table) < _MIN_ROWS_TO_HOLD_OUT:
         return table, None
+    observed = table.observed()
+    spare = (~observed[:, observed.sum(0) < _RARE].any(1)).nonzero()[:, 0]
     generator = torch.Generator().manual_seed(derive(seed, "holdout"))
-    order = torch.randperm(len(table), generator=generator).to(table.device)
-    count = min(1000, len(table) // 20)
-    return table.rows(order[count:].sort().values), table.rows(order[:count])
+    order = torch.randperm(len(spare), generator=generator).to(table.device)
+    held_out = spare[order[: min(1000, len(table) // 20)]]
+    if not len(held_out):
+        return table, None
+    kept = torch.ones(len(table), dtype=torch.bool, device=table.device)
+    kept[held_out] = False
+    return table.rows(kept.nonzero()[:, 0]), table.rows(held_out)
 
 
 def _probe(network: Denoiser, held_out: EncodedTable | None, backend: ModuleType, seed: int) -> float:

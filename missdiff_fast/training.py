@@ -85,13 +85,14 @@ class WeightAverage:
 
 
 def _batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Row numbers, a fresh permutation for every pass: int64 ``[batch_size]`` each, without end."""
-    queue = torch.empty(0, dtype=torch.int64)
+    """Row numbers, a fresh permutation for every pass: int64 ``[min(batch_size, num_rows)]`` each, without end.
+
+    What a pass has left over for less than a batch is dropped: noise is keyed by row and step, so that a row may not
+    come twice in one step.
+    """
+    size = min(batch_size, num_rows)
     while True:
-        while len(queue) < batch_size:
-            queue = torch.cat([queue, torch.randperm(num_rows, generator=generator)])
-        yield queue[:batch_size]
-        queue = queue[batch_size:]
+        yield from torch.randperm(num_rows, generator=generator)[: num_rows // size * size].split(size)
 
 
 def train(
@@ -140,7 +141,6 @@ def train(
     optimizer = torch.optim.AdamW(network.parameters(), lr=phase.learning_rate, weight_decay=0.0, fused=True)
     average = WeightAverage(network, phase.ema)
     source, observed = filled if filled is not None else table, table.observed()
-    ones = torch.ones(phase.batch_size, device=device)
     running = torch.zeros((), device=device)
     network.train()
     bar = tqdm(total=phase.steps, desc=phase.name, unit="step", delay=2, disable=None if verbose else True)
@@ -156,7 +156,9 @@ def train(
             seen = observed[rows]
             shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
             states = draw_states(uniform[:, :-1], seen, shown, objective)
-            x = backend.perturb(source, rows, states, ones, sigma, backend.make_key(noise_seed, step, device))
+            x = backend.perturb(
+                source, rows, states, torch.ones_like(sigma), sigma, backend.make_key(noise_seed, step, device)
+            )
             prediction = network(x, sigma, states)
             loss = backend.masked_loss(
                 prediction, table, rows, states, noise_weight(sigma), mean_weight=objective.mean_weight

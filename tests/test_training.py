@@ -47,16 +47,24 @@ def test_steps_that_are_no_multiple_of_fifty_are_logged(backend: ModuleType) -> 
 
 
 def test_batches_are_passes_over_the_rows() -> None:
+    batches = _batches(12, 4, torch.Generator().manual_seed(0))
+    rows = torch.cat([next(batches) for _ in range(6)])
+    assert sorted(rows[:12].tolist()) == list(range(12))
+    assert sorted(rows[12:].tolist()) == list(range(12))
+    assert rows[:12].tolist() != rows[12:].tolist()
+
+
+@pytest.mark.parametrize(("rows", "size"), [(3, 7), (10, 4), (10, 10), (1, 1)])
+def test_no_row_comes_twice_in_a_batch(rows: int, size: int) -> None:
+    batches = _batches(rows, size, torch.Generator().manual_seed(0))
+    for _ in range(30):
+        batch = next(batches)
+        assert len(batch) == len(batch.unique()) == min(rows, size)
+
+
+def test_every_row_comes_in_time() -> None:
     batches = _batches(10, 4, torch.Generator().manual_seed(0))
-    rows = torch.cat([next(batches) for _ in range(5)])
-    assert sorted(rows[:10].tolist()) == list(range(10))
-    assert sorted(rows[10:].tolist()) == list(range(10))
-
-
-def test_batches_larger_than_the_table() -> None:
-    batch = next(_batches(3, 7, torch.Generator().manual_seed(0)))
-    assert len(batch) == 7
-    assert set(batch.tolist()) == {0, 1, 2}
+    assert torch.cat([next(batches) for _ in range(40)]).unique().tolist() == list(range(10))
 
 
 def test_average_by_hand() -> None:

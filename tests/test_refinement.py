@@ -1,0 +1,141 @@
+"""The phases of a fit, and what refinement is for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from missdiff_fast import MissDiff, refinement
+from missdiff_fast.config import Config, NetworkConfig, TrainingConfig
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.refinement import Networks, _hold_out, run_phases
+from missdiff_fast.table.encoded import EncodedTable, Layout
+from missdiff_fast.training import History
+
+LAYOUT = Layout(2, (3,))
+CONFIG = replace(Config(), network=NetworkConfig(width=16, blocks=1), training=TrainingConfig(steps=6, batch_size=32))
+
+
+def _table(rows: int = 300) -> EncodedTable:
+    generator = torch.Generator().manual_seed(0)
+    continuous = torch.randn(rows, 2, generator=generator)
+    continuous[torch.rand(rows, 2, generator=generator) < 0.3] = torch.nan
+    codes = torch.randint(-1, 3, (rows, 1), generator=generator).to(torch.int16)
+    return EncodedTable(continuous, codes, LAYOUT, continuous.clone())
+
+
+def _run(backend: ModuleType, rounds: int, table: EncodedTable | None = None) -> tuple[Networks, History]:
+    torch.manual_seed(0)
+    network, history = Denoiser(LAYOUT, **vars(CONFIG.network)), History()
+    networks = Networks(network, network)
+    run_phases(networks, table or _table(), CONFIG, backend, 0, history, rounds=rounds)
+    return networks, history
+
+
+def test_steps_of_all_phases(backend: ModuleType) -> None:
+    assert _run(backend, 0)[1].step == [6]
+    assert _run(backend, 2)[1].step == [6, 10, 14]
+
+
+def test_without_rounds_one_network_does_both(backend: ModuleType) -> None:
+    networks, _ = _run(backend, 0)
+    assert networks.imputer is networks.generator
+
+
+@pytest.mark.parametrize(("losses", "kept"), [((3.0, 2.0, 1.0), 2), ((1.0, 2.0, 3.0), 0), ((2.0, 1.0, 3.0), 1)])
+def test_the_weights_that_impute_best_impute(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, losses: tuple[float, ...], kept: int
+) -> None:
+    seen: list[Denoiser] = []
+
+    def probe(network: Denoiser, *_: object) -> float:
+        seen.append(network)
+        return losses[len(seen) - 1]
+
+    monkeypatch.setattr(refinement, "probe_loss", probe)
+    networks, _ = _run(backend, 2)
+    assert len(seen) == 3
+    assert networks.imputer is seen[kept]
+    assert networks.generator is seen[-1]
+
+
+def test_rows_held_out_are_not_trained_on() -> None:
+    table = _table(400)
+    table.continuous[:, 0] = torch.arange(400)
+    kept, held_out = _hold_out(table, seed=0)
+    assert held_out is not None
+    assert (len(kept), len(held_out)) == (380, 20)
+    assert sorted(torch.cat([kept.continuous[:, 0], held_out.continuous[:, 0]]).tolist()) == list(range(400))
+
+
+def test_rare_columns_lose_no_cell() -> None:
+    table = _table(400)
+    table.continuous[5:, 1] = torch.nan
+    kept, held_out = _hold_out(table, seed=0)
+    assert held_out is not None
+    assert len(held_out) == 20
+    assert bool(held_out.continuous[:, 1].isnan().all())
+
+
+def test_where_every_row_has_a_rare_cell_nothing_is_held_out() -> None:
+    table = _table(400)
+    table.continuous[:], table.codes[:] = torch.nan, -1
+    for c in range(2):
+        table.continuous[c * 99 : c * 99 + 99, c] = 0.0
+    table.codes[198:297] = 0
+    table = table.rows(slice(0, 297))
+    assert _hold_out(table, seed=0) == (table, None)
+
+
+def test_small_tables_hold_nothing_out(backend: ModuleType) -> None:
+    table = _table(150)
+    assert _hold_out(table, seed=0) == (table, None)
+    networks, _ = _run(backend, 1, table)
+    assert networks.imputer is networks.generator
+
+
+def test_an_interruption_while_refining_keeps_the_first_training(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(refinement, "fill", interrupt)
+    torch.manual_seed(0)
+    network = Denoiser(LAYOUT, **vars(CONFIG.network))
+    networks = Networks(network, network)
+    with pytest.raises(KeyboardInterrupt):
+        run_phases(networks, _table(), CONFIG, backend, 0, History(), rounds=1)
+    assert networks.generator is network
+    assert not network.training
+
+
+def test_a_dependence_that_few_rows_show_whole_is_learnt(native: ModuleType) -> None:
+    # A pair of correlation 0.9 that one row in ten holds together. Zeros for what is missing and no word of it to the
+    # network would give 0.67 in the limit.
+    random = np.random.default_rng(0)
+    pair = pd.DataFrame(random.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 4000), columns=["x", "y"])
+    alone, first = random.random(4000) < 0.9, random.random(4000) < 0.5
+    pair.loc[alone & first, "y"] = np.nan
+    pair.loc[alone & ~first, "x"] = np.nan
+    model = MissDiff(steps=1500, width=64, blocks=2, random_state=0, verbose=False).fit(pair)
+    assert abs(model.sample(4000).corr().iloc[0, 1] - 0.9) < 0.05
+
+
+def test_refinement_shows_the_network_complete_rows(native: ModuleType) -> None:
+    # Eight columns of pairwise correlation 0.8, of which a row holds two: no row comes near to a complete one.
+    random = np.random.default_rng(0)
+    full = random.multivariate_normal(np.zeros(8), np.full((8, 8), 0.8) + 0.2 * np.eye(8), 3000)
+    holes = random.random(full.shape).argsort(1) >= 2
+    table = pd.DataFrame(np.where(holes, np.nan, full), columns=list("abcdefgh"))
+    error = {}
+    for refine in (False, True):
+        model = MissDiff(steps=500, width=64, blocks=2, random_state=0, refine=refine, verbose=False).fit(table)
+        error[refine] = np.abs(model.sample(3000).corr().to_numpy() - 0.8)[np.triu_indices(8, 1)].mean()
+    print(error)
+    assert error[True] < error[False]
