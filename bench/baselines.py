@@ -7,6 +7,7 @@ entropy a softplus. Noise is `torch.randn`'s unless it is given, as the comparis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +34,7 @@ def perturb(
 ) -> Tensor:
     B, C, K = rows.shape[0], continuous.shape[1], codes.shape[1]
     x0 = continuous.new_empty(B, C + 2 * K)
-    x0[:, :C] = continuous.index_select(0, rows).nan_to_num_(nan=0.0)
+    x0[:, :C] = continuous.index_select(0, rows).nan_to_num_(nan=0.0, posinf=math.inf, neginf=-math.inf)
     pair = torch.arange(2, dtype=codes.dtype)
     x0[:, C:].view(B, K, 2).copy_(codes.index_select(0, rows)[:, :, None] == pair)
     noisy = torch.randn(B, C + 2 * K) if noise is None else noise.clone()

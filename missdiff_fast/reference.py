@@ -115,12 +115,14 @@ def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
 
 def _one_hot(table: EncodedTable, rows: Tensor, low: float, high: float) -> Tensor:
     """Encoded clean rows ``[B, D]``; 0 where missing."""
-    x0 = [torch.nan_to_num(table.continuous[rows], nan=0.0)]
-    codes = table.codes[rows].long()
+    cells, codes = table.continuous[rows], table.codes[rows].long()
+    x0 = [torch.where(cells.isnan(), 0.0, cells)]
+    # In the table's type: torch.where would make float32 of numbers.
+    off, on, zero = (torch.full((), level, dtype=cells.dtype, device=cells.device) for level in (low, high, 0.0))
     for k, size in enumerate(table.layout.cardinalities):
         code = codes[:, k : k + 1]
-        hot = torch.where(code == torch.arange(size, device=codes.device), high, low)
-        x0.append(torch.where(code >= 0, hot, 0.0).to(x0[0].dtype))
+        hot = torch.where(code == torch.arange(size, device=codes.device), on, off)
+        x0.append(torch.where(code >= 0, hot, zero))
     return torch.cat(x0, 1)
 
 
@@ -161,8 +163,10 @@ def perturb(
     x0 = _one_hot(table, rows, low, high)
     state = states[:, table.layout.groups(table.device)]
     eps = normal(rows, x0.shape[1], key).to(x0.dtype)
-    noisy = alpha[:, None] * x0 + sigma[:, None] * eps
-    x = torch.where(state == NOISY, noisy, torch.where(state == CLEAN, x0, 0.0))
+    noisy = state == NOISY
+    # Cells without noise are replaced before the maths: an infinite one would be a NaN in alpha's gradient.
+    mixed = alpha[:, None] * torch.where(noisy, x0, 0.0) + sigma[:, None] * eps
+    x = torch.where(noisy, mixed, torch.where(state == CLEAN, x0, 0.0))
     return x.to(dtype or x.dtype)
 
 
@@ -199,12 +203,13 @@ def masked_loss(
     layout, dtype = table.layout, _wide(prediction.dtype)
     C, D = layout.num_continuous, layout.width
     x0, codes, values = table.continuous[rows], table.codes[rows].long(), table.values[rows]
-    observed = torch.cat([~torch.isnan(x0), codes >= 0], 1)
+    seen = ~torch.isnan(x0)
+    observed = torch.cat([seen, codes >= 0], 1)
     active = observed & (states != CLEAN)
     # Cells that do not enter are replaced before the maths: 0 times the NaN of a missing cell would be a NaN gradient.
     used = torch.cat([active[:, layout.groups(table.device)], active[:, :C]], 1)
     prediction = torch.where(used, prediction.to(dtype), 0.0)
-    x0, values = torch.nan_to_num(x0, nan=0.0), torch.nan_to_num(values, nan=0.0)
+    x0, values = torch.where(seen, x0, 0.0), torch.where(seen, values, 0.0)
     w = torch.where(states[:, :C] == NOISY, weight[:, None], 1.0)
     squared = w * (prediction[:, :C] - x0) ** 2 + mean_weight * (prediction[:, D:] - values) ** 2
     total = torch.where(active[:, :C], squared, 0.0).sum()

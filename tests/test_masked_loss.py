@@ -168,11 +168,46 @@ def test_unused_predictions_do_not_matter(
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_nan_in_a_used_prediction_is_not_swallowed(backend: ModuleType, name: str) -> None:
-    prediction, batch = example(name, LAYOUTS["mixed"])
-    row, column = used_columns(name, batch).nonzero()[-1].tolist()
-    prediction[row, column] = math.nan
-    assert bool(call(backend, name, prediction, batch).isnan())
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_nan_in_a_used_prediction_is_not_swallowed(
+    backend: ModuleType, name: str, layout: Layout, kind: torch.dtype
+) -> None:
+    prediction, batch = example(name, layout, dtype=kind)
+    used = used_columns(name, batch)
+    for column in range(used.shape[1]):  # scores, each place of each group, means
+        spoilt = prediction.clone()
+        spoilt[used[:, column].nonzero()[0], column] = math.nan
+        assert bool(call(backend, name, spoilt, batch).isnan()), column
+
+
+def test_nan_in_a_used_value_is_not_swallowed(backend: ModuleType, dtype: torch.dtype) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["mixed"], dtype=dtype)
+    row, column = batch.used()[:, :5].nonzero()[0].tolist()
+    assert batch.table.values is not None
+    batch.table.values[batch.rows[row], column] = math.nan
+    assert bool(call(backend, "masked_loss", prediction, batch).isnan())
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("infinite", [math.inf, -math.inf])
+def test_infinite_cells_are_passed_on(backend: ModuleType, name: str, dtype: torch.dtype, infinite: float) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], dtype=dtype)
+    plain = call(backend, name, prediction, batch)
+    used, table = batch.used(), batch.table
+    assert table.values is not None
+    first = int(used[:, 0].nonzero()[0])
+    row = batch.rows[first]
+    table.continuous[row, 0] = table.values[row, 0] = infinite
+    loss, gradient = value_and_gradient(backend, name, prediction, batch)
+    if name == "masked_loss":
+        assert float(loss) == math.inf
+        assert float(gradient[first, 0]) == float(gradient[first, -5]) == -infinite
+    else:
+        assert torch.equal(loss, plain)
+    batch.states[batch.rows == row, 0] = CLEAN
+    loss, gradient = value_and_gradient(backend, name, prediction, batch)
+    assert bool(loss.isfinite())
+    assert bool(gradient.isfinite().all())
 
 
 def test_extreme_logits(backend: ModuleType, dtype: torch.dtype) -> None:
@@ -297,6 +332,19 @@ def test_gradcheck(backend: ModuleType, name: str, case: str) -> None:
     leaf = prediction.requires_grad_()
     function: Callable[[Tensor], Tensor] = lambda x: call(backend, name, x, batch)  # noqa: E731
     assert torch.autograd.gradcheck(function, leaf)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_second_derivative_is_refused(native: ModuleType, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], dtype=torch.float64)
+    leaf = prediction.requires_grad_()
+    loss = call(native, name, leaf, batch) ** 2
+    (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
+    torch.testing.assert_close(
+        gradient, torch.autograd.grad(call(reference, name, leaf, batch) ** 2, leaf)[0], rtol=1e-12, atol=1e-14
+    )
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        gradient.sum().backward()
 
 
 @pytest.mark.parametrize("name", LOSSES)

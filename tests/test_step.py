@@ -229,11 +229,11 @@ def test_batch_splits_and_threads_change_no_bit(backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("case", SMALL_LAYOUTS)
 @pytest.mark.parametrize("softmax", [True, False])
-def test_gradcheck(native: ModuleType, case: str, softmax: bool) -> None:
+def test_gradcheck(backend: ModuleType, case: str, softmax: bool) -> None:
     call = example(SMALL_LAYOUTS[case], 3, torch.float64)
 
     def function(x: Tensor, prediction: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-        return replace(call, x=x, prediction=prediction, previous=previous).run(native, softmax=softmax)
+        return replace(call, x=x, prediction=prediction, previous=previous).run(backend, softmax=softmax)
 
     assert call.previous is not None
     leaves = [x.requires_grad_() for x in (call.x, call.prediction, call.previous)]
