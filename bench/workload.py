@@ -39,10 +39,6 @@ class Workload:
         }
         return Workload(self.table, key=self.key, boundaries=self.boundaries, starts=self.starts, **cut)
 
-    def without_noise(self) -> Workload:
-        """The same with sigma 0."""
-        return Workload(**{**vars(self), "sigma": torch.zeros_like(self.sigma)})
-
 
 def make_workload(size: int) -> Workload:
     """A seeded workload of so many rows."""
