@@ -22,14 +22,14 @@ def load() -> bool:
     Returns
     -------
     bool
-        True when `torch.ops.missdiff_fast` is registered; False when the package was installed without the extension.
-        Where that was for want of a compiler, not of the user's choosing, a RuntimeWarning says so.
+        True when `torch.ops.missdiff_fast` is registered; False when the package was installed without the extension,
+        or never installed. Where that was not of the user's choosing (MISSDIFF_NATIVE=off), a RuntimeWarning says so.
 
     Raises
     ------
     ImportError
-        The extension is there but does not load; the message names the torch and Python it was built for and those
-        found.
+        The extension was built but does not load, or is gone; the message names the torch and Python it was built for
+        and those found.
 
     Examples
     --------
@@ -39,17 +39,19 @@ def load() -> bool:
     extensions = sorted(path.name for path in _FOLDER.glob("_C.*") if path.suffix in (".so", ".pyd"))
     facts = _facts()
     if not extensions:
+        if facts.get("native") == "yes":
+            raise ImportError(_broken(facts, f"the file _C.* is missing from {_FOLDER}"))
         # pip shows no output of a build that succeeds, so this is where its warning can be seen.
-        if facts.get("native") == "no":
+        if facts.get("native") != "off":
             warnings.warn(_missing(facts), RuntimeWarning, stacklevel=2)
         return False
     target = facts.get("torch_target", "2.10")
     if _release(torch.__version__) < _release(target):
-        raise ImportError(_broken(facts, extensions, f"it needs torch {target} or newer"))
+        raise ImportError(_broken(facts, f"{extensions[0]} needs torch {target} or newer"))
     try:
         importlib.import_module("._C", __package__)
     except ImportError as error:
-        raise ImportError(_broken(facts, extensions, str(error))) from error
+        raise ImportError(_broken(facts, f"{', '.join(extensions)}: {error}")) from error
     return True
 
 
@@ -94,9 +96,12 @@ def build_info() -> dict[str, str]:
 
 
 def _facts() -> dict[str, str]:
-    """Read what the build wrote beside the extension; empty where it wrote nothing."""
-    path = _FOLDER / "_build.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    """Read what the build wrote beside the extension; empty where it wrote nothing, or nothing whole."""
+    try:
+        facts = json.loads((_FOLDER / "_build.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -108,9 +113,9 @@ def _missing(facts: dict[str, str]) -> str:
     return f"missdiff_fast runs in plain PyTorch, without its native ops: {reason}"
 
 
-def _broken(facts: dict[str, str], extensions: list[str], reason: str) -> str:
+def _broken(facts: dict[str, str], reason: str) -> str:
     return (
-        f"missdiff_fast's native extension {', '.join(extensions)} does not load: {reason}. "
+        f"missdiff_fast's native extension does not load: {reason}. "
         f"Built for torch {facts.get('torch', 'unknown')} and Python {facts.get('python', 'unknown')}; "
         f"found torch {torch.__version__} and Python {platform.python_version()} ({sys.executable}). "
         f"It runs under torch {facts.get('torch_target', '2.10')} or newer and under the Python it was built for. "

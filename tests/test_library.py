@@ -31,7 +31,7 @@ def copy(tmp_path, monkeypatch, request):
     return make
 
 
-BUILT = json.dumps({"native": "yes", "torch": "2.12.9", "torch_target": "2.10", "python": "3.99.4", "version": "0.1.0"})
+BUILT = json.dumps({"native": "yes", "torch": "2.12.9", "torch_target": "2.10", "python": "3.99.4", "version": "9.8.7"})
 
 
 def test_load_registers_the_ops():
@@ -60,14 +60,14 @@ def test_build_info_tells_what_was_built_and_what_runs():
 
 def test_without_extension_is_plain_pytorch_and_says_why(copy):
     reason = "a C++ compiler was not found; install one"
-    library = copy({"_build.json": json.dumps({"native": "no", "reason": reason, "version": "0.1.0"})})
+    library = copy({"_build.json": json.dumps({"native": "no", "reason": reason, "version": "9.8.7"})})
     with pytest.warns(RuntimeWarning, match=f"plain PyTorch, without its native ops: {re.escape(reason)}"):
         assert library.load() is False
     info = library.build_info()
     assert info["native"].startswith("no: ")
     assert reason in info["native"]
     assert info["simd"] == "none"
-    assert info["version"] == "0.1.0"
+    assert info["version"] == "9.8.7"
 
 
 def test_without_extension_by_choice_is_quiet(copy, recwarn):
@@ -79,10 +79,29 @@ def test_without_extension_by_choice_is_quiet(copy, recwarn):
     assert not recwarn.list
 
 
-def test_never_installed_says_how_to_install(copy):
+def test_never_installed_says_how_to_install_and_says_it_once(copy, recwarn):
     library = copy({})
     assert library.load() is False
+    assert library.load() is False
+    (warning,) = recwarn.list
+    assert warning.category is RuntimeWarning
+    assert "plain PyTorch, without its native ops" in str(warning.message)
+    assert "pip install ." in str(warning.message)
     assert "pip install ." in library.build_info()["native"]
+
+
+def test_extension_that_is_gone_is_an_error(copy):
+    library = copy({"_build.json": BUILT})
+    with pytest.raises(ImportError, match=r"_C\.\* is missing.*torch 2\.12\.9 and Python 3\.99\.4.*pip install"):
+        library.load()
+    assert library.build_info()["native"].startswith("broken: ")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"native": "maybe"}'])
+def test_facts_that_say_nothing_are_no_facts(copy, text):
+    library = copy({"_build.json": text})
+    with pytest.warns(RuntimeWarning, match=r"pip install \."):
+        assert library.load() is False
 
 
 def test_extension_that_does_not_load_is_an_error_with_both_versions(copy):
