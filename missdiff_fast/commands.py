@@ -14,17 +14,13 @@ import pandas as pd
 from missdiff_fast import __version__
 from missdiff_fast._given import parse_given
 from missdiff_fast.cli import UserError
-from missdiff_fast.table.io import _kind as check_kind
-from missdiff_fast.table.io import read_table, write_table
+from missdiff_fast.table.io import BINARY, file_kind, read_table, write_table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from missdiff_fast.model import MissDiff
-
-_TYPED = (".parquet", ".feather", ".arrow")
-_COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
 def fit(args: argparse.Namespace) -> None:
@@ -88,7 +84,9 @@ def impute(args: argparse.Namespace) -> None:
         _check_table_output(output)
     _check_input(args.data)
     model = _load(args)
-    frame = _read(args, _markers(args.missing_values) or list(model.missing_values))
+    # A part of a table may hold only digits, or nothing, where the whole had strings too.
+    strings = [str(column.name) for column in model.codec_.schema if column.family == "string"]
+    frame = _read(args, _markers(args.missing_values) or list(model.missing_values), [*strings, *args.keep])
     kept = _known(args.keep, frame, "--keep")
     table = frame.drop(columns=kept)
     extra = [column for column in table.columns if column not in set(model.columns_)]
@@ -173,7 +171,7 @@ def numbered(path: Path, number: int) -> Path:
     >>> numbered(Path("to/filled.v2.csv.gz"), 3).as_posix()
     'to/filled.v2-3.csv.gz'
     """
-    compression = path.suffix if path.suffix.lower() in _COMPRESSIONS else ""
+    _, compression = file_kind(path)
     plain = Path(path.name.removesuffix(compression))
     return path.with_name(f"{plain.stem}-{number}{plain.suffix}{compression}")
 
@@ -188,7 +186,9 @@ def describe_columns(model: MissDiff) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["column", "kind", "dtype", "categories"])
 
 
-def _read(args: argparse.Namespace, missing_values: Sequence[object]) -> pd.DataFrame:
+def _read(
+    args: argparse.Namespace, missing_values: Sequence[object], string_columns: Collection[str] = ()
+) -> pd.DataFrame:
     _check_input(args.data)
     try:
         frame = read_table(
@@ -199,13 +199,14 @@ def _read(args: argparse.Namespace, missing_values: Sequence[object]) -> pd.Data
             missing_values=missing_values,
             header=args.header,
             skip_rows=args.skip_rows,
+            string_columns=string_columns,
         )
     except (ValueError, TypeError, LookupError) as error:
         text = str(error)
         raise UserError(text if args.data.name in text else f"{args.data} cannot be read: {text}") from error
     if not args.header:
         frame.columns = frame.columns.map(str)  # names as options give them, and as the tables we write have them
-    return frame if args.data.suffix.lower() in _TYPED else frame.apply(_whole)
+    return frame if file_kind(args.data)[0] in BINARY else frame.apply(_whole)
 
 
 def _whole(column: pd.Series) -> pd.Series:
@@ -247,7 +248,7 @@ def _check_input(path: Path) -> None:
 def _check_table_output(path: Path | None) -> None:
     if path is not None:
         check_output(path)
-        check_kind(path)
+        file_kind(path)
 
 
 def _write(frame: pd.DataFrame, path: Path | None) -> None:

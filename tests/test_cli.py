@@ -525,6 +525,32 @@ class TestImpute:
         assert after["a"].dtype == np.int64
         assert set(after["b"]) <= {"x", "y"}
 
+    def test_part_of_a_table_is_read_as_the_whole_was(self, tmp_path: Path, capsys: Any) -> None:
+        whole = ["250,2024-01-05,1.5,2024-02-29", "401,2024-01-06,2,lost", "V45,2024-01-07,3,", "007,,4,2024-03-01"]
+        part = ["250,2024-01-05,1,2024-02-29", "401,,2,2024-02-29", "007,2024-01-07,,2024-03-01", ",,3,"]
+        empty = [",,3,", ",,1,"]
+        paths = [tmp_path / f"{name}.csv" for name in ("whole", "part", "empty")]
+        for path, lines in zip(paths, (whole * 10, part, empty), strict=True):
+            path.write_text("icd,day,dose,note\n" + "\n".join(lines) + "\n")
+        assert main(["fit", str(paths[0]), "-o", f"{tmp_path}/m", "--steps", "2"]) == 0
+        capsys.readouterr()
+        for path in paths[1:]:
+            assert main(["impute", f"{tmp_path}/m", str(path), "-o", f"{tmp_path}/out.csv"]) == 0
+            assert capsys.readouterr().err == ""
+            before, after = (pd.read_csv(name, dtype=str) for name in (path, tmp_path / "out.csv"))
+            seen = before.notna()
+            assert (after["icd"][seen["icd"]] == before["icd"].dropna()).all()
+            assert set(after["icd"]) <= {"250", "401", "V45", "007"}
+            assert set(after["note"]) <= {"2024-02-29", "lost", "2024-03-01"}
+            assert not after.isna().to_numpy().any()
+
+    def test_a_kept_column_is_copied_as_it_is_written(self, model: str, table: str, tmp_path: Path) -> None:
+        frame = pd.read_csv(table, dtype=str).assign(code=[f"{i:03}" for i in range(ROWS)])
+        frame.to_csv(tmp_path / "coded.csv", index=False)
+        line = f"impute {model} {tmp_path}/coded.csv --keep code -o {tmp_path}/out.csv"
+        assert main(line.split()) == 0
+        assert pd.read_csv(tmp_path / "out.csv", dtype=str)["code"].equals(frame["code"])
+
     def test_refusals(self, model: str, data: str, table: str, tmp_path: Path, capsys: Any) -> None:
         impute = ["impute", model]
         out = tmp_path / "out.csv"

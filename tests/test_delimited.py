@@ -198,3 +198,16 @@ def test_empty_file(read, text: str) -> None:
 
 def test_header_alone_gives_no_rows(read) -> None:
     assert read("a,b\n").shape == (0, 2)
+
+
+def test_string_columns_are_read_as_they_are_written(read) -> None:
+    text = "icd,day,n,empty,odd\n 007 ,2024-02-29,1,,a\n250,,2,NA,1\n4e1,2024-03-01,3, ,2.50\n"
+    frame = read(text, string_columns=["icd", "day", "empty", "odd", "absent"])
+    assert frame["icd"].tolist() == ["007", "250", "4e1"]
+    assert frame["day"].tolist() == ["2024-02-29", np.nan, "2024-03-01"]
+    assert frame["n"].dtype == np.int64
+    assert frame["empty"].isna().all()
+    assert frame["empty"].dtype == object
+    assert frame["odd"].tolist() == ["a", "1", "2.50"]
+    assert read("1,x\n02,y\n", header=False, string_columns=["0"])[0].tolist() == ["1", "02"]
+    assert read("a,b\n-9,1\n8,-9\n", string_columns=["a"], missing_values=["-9"])["a"].tolist() == [np.nan, "8"]

@@ -6,11 +6,13 @@ import csv
 import io
 import re
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks
 from missdiff_fast.table.sniffing import find_decimal, find_separator
 
@@ -39,6 +41,7 @@ def read_delimited(
     markers: tuple[str, ...],
     header: bool,
     skip_rows: int,
+    string_columns: Collection[str],
 ) -> pd.DataFrame:
     """A frame from text whose line ends are plain newlines; see `missdiff_fast.table.read_table`."""
     if skip_rows < 0:
@@ -57,6 +60,7 @@ def read_delimited(
         raise ValueError(f"decimal must be '.' or ',', got {decimal!r}")
     rows = _rows(lines, separator)
     names, widths = _names(lines, rows, separator, header, source)
+    strings = {name for name in names if str(name) in string_columns}
     _warn_of_blank_rows(rows, source)
     for first, last in zip(rows.first[rows.blank], rows.last[rows.blank], strict=True):
         lines[first - 1 : last] = [""] * (last - first + 1)
@@ -71,18 +75,19 @@ def read_delimited(
             skipinitialspace=True,
             keep_default_na=False,
             na_values=[*MISSING_TEXTS, *markers],
+            dtype=dict.fromkeys(strings, object),
             low_memory=False,
             float_precision="round_trip",
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{source} can't be read as a table: {error}") from error
     for name in frame.columns:
-        frame[name] = _tidied(frame[name], markers, decimal)
+        frame[name] = _tidied(frame[name], markers, decimal, parse=name not in strings)
     frame = _without_empty_columns(frame, widths, rows, header, source)
     if len(frame):
         if header:
             warn_of_header(frame, source)
-        warn_of_marks(frame, source, header=header, skip_rows=skip_rows)
+        warn_of_marks(frame.drop(columns=list(strings)), source, header=header, skip_rows=skip_rows)
     return frame
 
 
@@ -155,9 +160,9 @@ def _warn_of_blank_rows(rows: _Rows, source: str) -> None:
         warnings.warn(f"{source}: {dropped:,} blank rows were dropped", stacklevel=4)
 
 
-def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str) -> pd.Series:
-    """A column of strings without white space around them; as numbers where it hid those; as dates if ISO 8601."""
-    if not (column.dtype == object or isinstance(column.dtype, pd.StringDtype)):
+def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse: bool) -> pd.Series:
+    """A column of strings without white space around them; if parsed, as the numbers it hid, or as ISO 8601 dates."""
+    if not holds_text(column.dtype):
         return column
     codes, uniques = pd.factorize(column)
     if not len(uniques) or not all(isinstance(value, str) for value in uniques):
@@ -168,10 +173,10 @@ def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str) -> pd.Ser
         plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
     known = plain.dropna()
     values: pd.Series | None = plain if stripped else None
-    if stripped:
+    if parse and stripped:
         numbers = pd.to_numeric(known.str.replace(",", ".") if decimal == "," else known, errors="coerce")
         values = numbers if numbers.notna().all() else values
-    if all(_DATE.fullmatch(value) for value in known):
+    if parse and all(_DATE.fullmatch(value) for value in known):
         dates = pd.to_datetime(known, format="ISO8601", errors="coerce")
         values = dates if dates.notna().all() else values
     if values is None:

@@ -49,6 +49,11 @@ def family_of(dtype: Dtype) -> str:
     return _KINDS.get(dtype.kind, "") if dtype.itemsize <= 8 else ""
 
 
+def holds_text(dtype: Dtype) -> bool:
+    """Whether a column of this dtype, as the reader makes it, may hold strings."""
+    return bool(dtype == np.dtype(object)) or isinstance(dtype, pd.StringDtype)
+
+
 def _arrow_family(kind: pa.DataType) -> str:
     types = pa.types
     if types.is_timestamp(kind):

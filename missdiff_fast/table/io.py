@@ -10,7 +10,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
+from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.sniffing import decode_text
 
 _DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
-_BINARY = (".parquet", ".feather", ".arrow")
+BINARY = (".parquet", ".feather", ".arrow")
 _ELSEWHERE = {
     ".arff": "save the lines below @data as .csv and read that with header=False and missing_values=['?']",
     ".xls": "save the sheet as CSV, or read it with pandas.read_excel",
@@ -44,6 +45,7 @@ def read_table(
     missing_values: Sequence[object] = (),
     header: bool = True,
     skip_rows: int = 0,
+    string_columns: Collection[str] = (),
 ) -> pd.DataFrame:
     r"""Read a table.
 
@@ -72,6 +74,9 @@ def read_table(
         Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
     skip_rows : int
         Of text: how many lines to leave out at the top.
+    string_columns : collection of str
+        Of text: columns to leave as they are written, although every cell may look like a number or a date: codes such
+        as ``007``, and columns that were strings in another part of the table. Names that the file has not are ignored.
 
     Raises
     ------
@@ -82,7 +87,7 @@ def read_table(
         or has a line with more or fewer fields than the header; no cell is ever dropped or shifted in silence.
     """
     path = Path(path)
-    base, compression = _kind(path)
+    base, compression = file_kind(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give a file")
     if not path.exists():
@@ -109,6 +114,7 @@ def read_table(
         markers=markers.strings,
         header=header,
         skip_rows=skip_rows,
+        string_columns=set(string_columns),
     )
     return _mark(frame, markers)
 
@@ -133,7 +139,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         If the file can't be written.
     """
     path = Path(path)
-    base, compression = _kind(path)
+    base, compression = file_kind(path)
     with write_atomically(path) as temporary:
         if base in _DELIMITED:
             with _open_text(temporary, compression, path.name.removesuffix(compression)) as stream:
@@ -197,17 +203,17 @@ def _as_errno(error: OSError, message: str) -> OSError:
     return result
 
 
-def _kind(path: Path) -> tuple[str, str]:
+def file_kind(path: Path) -> tuple[str, str]:
     """The suffix that tells the kind of file, and that of its compression or ""; ValueError if it is not known."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     last = suffixes[-1] if suffixes else ""
-    if last in _DELIMITED or last in _BINARY:
+    if last in _DELIMITED or last in BINARY:
         return last, ""
     base = suffixes[0] if len(suffixes) == 2 else ""
     if last in _COMPRESSED and base in _DELIMITED:
         return base, path.suffix
     remedy = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or "if it is delimited text, rename it to end in .csv"
-    kinds = ", ".join([*_DELIMITED, *_BINARY])
+    kinds = ", ".join([*_DELIMITED, *BINARY])
     raise ValueError(
         f"{path.name}: files of this kind are not known: {remedy}. Known are {kinds}; "
         f"text also with {', '.join(_COMPRESSED)} at its end"
@@ -264,7 +270,7 @@ def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:
             frame[name] = column.cat.remove_categories(gone)
             continue
         number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
-        text = column.dtype == object or isinstance(column.dtype, pd.StringDtype)
+        text = holds_text(column.dtype)
         values = markers.numbers if number else markers.strings if text else ()
         hit = column.isin(list(values)) if values else None
         if hit is not None and hit.any():
