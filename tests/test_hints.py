@@ -67,10 +67,10 @@ def test_marks_among_numbers(warned) -> None:
 def test_many_marks_are_cut_short(warned) -> None:
     names, first = "a,b,c,d,e", "?,?,?,?,1"
     rows = "\n".join(
-        f"{i},{i},{i},{i},{mark}" for i, mark in enumerate(["<5", "2", "3", "4", "5", "6", "7", "n.d.", "lost"])
+        f"{i},{i},{i},{i},{mark}" for i, mark in enumerate(["low", "2", "3", "4", "5", "6", "7", "n.d.", "lost"])
     )
     (found,) = warned(f"{names}\n{first}\n{rows}\n")
-    assert "'?' in 4 columns ('a', 'b', 'c', ...); '<5' in column 'e'; " in found
+    assert "'?' in 4 columns ('a', 'b', 'c', ...); 'low' in column 'e'; " in found
     assert "; and 1 more. What" in found
 
 
@@ -81,8 +81,10 @@ def test_many_marks_are_cut_short(warned) -> None:
         ["1", "a", "b", "c", "d", "2", "3", "4", "5", "6"],
         ["1", "1", "1a", "1"],
         ["x", "y", "-", "y"],
+        ["250", "401", "V45", "250", "401", "V45"],
+        ["250", "401", "V45", "E", "250", "401"],
     ],
-    ids=["mostly text", "many texts", "as many texts as numbers", "no numbers"],
+    ids=["mostly text", "many texts", "as many texts as numbers", "no numbers", "digits in the text", "and none"],
 )
 def test_codes_are_left_alone(warned, column: list[str]) -> None:
     assert warned("code,n,m,k\n" + "".join(f"{cell},1,2,3\n" for cell in column)) == []
@@ -90,3 +92,16 @@ def test_codes_are_left_alone(warned, column: list[str]) -> None:
 
 def test_decimal_commas_are_numbers(warned) -> None:
     assert len(warned("a;b\n1,5;1\n2,25;2\nlost;3\n3,5;4\n")) == 1
+
+
+def test_question_marks_among_codes(warned) -> None:
+    (found,) = warned("code,n\n250,1\n401,2\nV45,3\n?,4\n250,5\n")
+    assert found.startswith("t.csv holds '?' in column 'code'. ")
+
+
+def test_a_second_header_with_digits(warned) -> None:
+    assert warned("X1,X2\nage1,age2\n1,2\n3,4\n")[-1].endswith("pass skip_rows=1")
+
+
+def test_string_columns_are_left_alone(warned) -> None:
+    assert warned("a,n\n1,1\nlost,2\n3,3\n?,4\n", string_columns=["a"]) == []
