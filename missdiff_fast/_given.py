@@ -54,14 +54,14 @@ def _category(categories: list[object], value: str) -> object:
         if str(category) == value or (isinstance(category, bool) and str(category).lower() == value.lower()):
             return category
     for category in categories:
-        if isinstance(category, (int, float)) and not isinstance(category, bool) and _is_number(value, category):
+        if isinstance(category, (int, float)) and not isinstance(category, bool) and _reads_as(value, category):
             return category
     shown = ", ".join(str(category) for category in categories[:20])
     rest = f", ... ({len(categories)} in all)" if len(categories) > 20 else ""
     raise ValueError(f"{value!r} is no category; the model knows {shown}{rest}")
 
 
-def _is_number(text: str, number: float) -> bool:
+def _reads_as(text: str, number: float) -> bool:
     try:
         return float(text) == number
     except ValueError:
