@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-_PURPOSES = ("encode", "holdout", "weights", "batches", "states", "levels", "noise", "fill", "probe", "sample")
+_PURPOSES = (
+    "encode",
+    "holdout",
+    "weights",
+    "batches",
+    "states",
+    "levels",
+    "noise",
+    "fill",
+    "probe",
+    "sample",
+    "compare",
+)
 
 
 def check_seed(random_state: object) -> int:

