@@ -1,4 +1,4 @@
-"""What the benchmarks share: the workload, how a time is taken, and the table of ratios at the end."""
+"""What the benchmarks share: the workload, how a time is taken, and the table of ratios that a run is held to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from environment import describe
-from timing import IMPLEMENTATIONS, ROUNDS, Timer
+from timing import FULL_SIZE, IMPLEMENTATIONS, ROUNDS, Timer, ratios, too_slow
 from workload import Workload, make_workload
 
 from missdiff_fast import _library
@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parent / "results" / "ops_cpu.json"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("missdiff_fast")
-    group.addoption("--rows", type=int, default=353_150, help="rows of table and batch (default: %(default)s)")
+    group.addoption("--rows", type=int, default=FULL_SIZE, help="rows of table and batch (default: %(default)s)")
     group.addoption("--threads", type=int, default=2, help="PyTorch's threads (default: %(default)s)")
     group.addoption("--save-results", action="store_true", help=f"write the medians to {RESULTS}")
 
@@ -64,6 +64,12 @@ def medians(config: pytest.Config) -> dict[str, dict[str, float]]:
     return table
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    slow = too_slow(medians(session.config), session.config.getoption("--rows"))
+    if slow and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     table = medians(config)
     if not table:
@@ -75,13 +81,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     write(f"{'op':<18}{'native':>10}{'eager':>10}{'compile':>10}{'eager / native':>17}{'compile / native':>19}")
     for op, seconds in table.items():
         ms = [f"{1e3 * seconds[name]:.1f} ms" if name in seconds else "-" for name in IMPLEMENTATIONS]
-        ratios = [
-            f"{seconds[name] / seconds['native']:.2f}" if {name, "native"} <= seconds.keys() else "-"
-            for name in IMPLEMENTATIONS[1:]
-        ]
-        write(f"{op:<18}{ms[0]:>10}{ms[1]:>10}{ms[2]:>10}{ratios[0]:>17}{ratios[1]:>19}")
+        found = ratios(seconds)
+        times = [f"{found[name]:.2f}" if name in found else "-" for name in IMPLEMENTATIONS[1:]]
+        write(f"{op:<18}{ms[0]:>10}{ms[1]:>10}{ms[2]:>10}{times[0]:>17}{times[1]:>19}")
+    for line in too_slow(table, rows):
+        write(f"TOO SLOW: {line}", red=True)
     if config.getoption("--save-results"):
         RESULTS.parent.mkdir(exist_ok=True)
-        facts = {"machine": describe(), "rows": rows, "rounds": ROUNDS, "median_seconds": table}
+        facts = {
+            "machine": describe(),
+            "rows": rows,
+            "rounds": ROUNDS,
+            "median_seconds": table,
+            "ratios": {op: ratios(seconds) for op, seconds in table.items()},
+        }
         RESULTS.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         write(f"written to {RESULTS}")

@@ -1,11 +1,28 @@
-"""What is timed, and how often."""
+"""What is timed, how often, and the ratios that a run is held to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+FULL_SIZE = 353_150  # rows
 ROUNDS = 5
 IMPLEMENTATIONS = ["native", "eager", "compile"]
+LEAST_RATIO = {"eager": 3.0, "compile": 1.0}  # an implementation's median time by that of native, in one run
 
 Timer = Callable[[str, str, Callable[[], Any]], None]  # op, implementation, what to time
+
+
+def ratios(seconds: Mapping[str, float]) -> dict[str, float]:
+    """How many times as long as native each other implementation took, of those that were timed."""
+    return {name: seconds[name] / seconds["native"] for name in LEAST_RATIO if {name, "native"} <= seconds.keys()}
+
+
+def too_slow(medians: Mapping[str, Mapping[str, float]], rows: int) -> list[str]:
+    """A line for each ratio below the least one; none for fewer rows than the full size, which are for trying out."""
+    return [
+        f"{op}: {name} / native is {ratio:.2f}, below {LEAST_RATIO[name]:g}"
+        for op, seconds in medians.items()
+        for name, ratio in ratios(seconds).items()
+        if rows >= FULL_SIZE and ratio < LEAST_RATIO[name]
+    ]
