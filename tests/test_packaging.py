@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -8,6 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from missdiff_fast import __version__
 
 ROOT = Path(__file__).parent.parent
 DATA = {"missdiff_fast/datasets/census.csv.xz", "missdiff_fast/datasets/README.md"}
@@ -54,6 +57,13 @@ def package_files(folder):
     return {str(path.relative_to(folder)) for path in (folder / "missdiff_fast").rglob("*.py")}
 
 
+def test_version_is_one():
+    # As CMakeLists.txt reads it; tomllib is newer than Python 3.10.
+    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert __version__ == version
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
 def test_sdist_has_what_a_build_and_its_tests_need(sdist):
     names, _ = sdist
     wanted = {"CMakeLists.txt", "setup.py", "pyproject.toml", "LICENSE", "Makefile", "CHANGELOG.md", "README.md"}
@@ -83,7 +93,7 @@ def test_wheel_without_native_ops(sdist, tmp_path):
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name for name in names if name.endswith(".py")} == package_files(ROOT)
     assert DATA | {"missdiff_fast/py.typed"} <= names
-    assert all(name.split("/")[0] in ("missdiff_fast", "missdiff_fast-0.1.0.dist-info") for name in names)
+    assert all(name.split("/")[0] in ("missdiff_fast", f"missdiff_fast-{__version__}.dist-info") for name in names)
     assert not [name for name in names if name.endswith((".so", ".cpp", ".h"))]
 
 
