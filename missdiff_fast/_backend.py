@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
 
+import numpy as np
 import torch
 
 from missdiff_fast import _library, reference
 
 BACKENDS = ("auto", "native", "reference")
+
+
+@contextmanager
+def plain_settings() -> Iterator[None]:
+    """The settings of torch and NumPy that the package computes under, whatever the caller has set for its own work.
+
+    Gradients on, no inference mode, no autocast, float32 and the CPU as defaults, no error for an underflow. (A default
+    dtype is one for all threads: while a caller's other one is set aside here, its other threads see float32.)
+    """
+    with ExitStack() as stack:
+        stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        if torch.get_default_dtype() != torch.float32:
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            torch.set_default_dtype(torch.float32)
+        yield
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -18,7 +43,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise ValueError(f"unknown device {device!r}; use 'auto', 'cpu' or 'cuda'") from error
     if resolved.type not in ("cpu", "cuda"):
         raise ValueError(f"device {device!r} is not supported; use 'auto', 'cpu' or 'cuda'")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+MAX_ROWS = 1 << 40  # more than any memory holds, and few enough that sizes in bytes stay integers of 64 bits
 
-def check_count(name: str, value: object, *, least: int) -> int:
-    """The value as an int of at least ``least``."""
+
+def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
+    """The value as an int of at least ``least`` and at most ``most``."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {value}")
     return int(value)
 
 
@@ -39,7 +44,7 @@ def given_frame(
         A wrong type.
     """
     if num_rows is not None:
-        num_rows = check_count("num_rows", num_rows, least=0)
+        num_rows = check_count("num_rows", num_rows, least=0, most=MAX_ROWS)
     if isinstance(given, pd.DataFrame):
         frame = given
         if num_rows not in (None, len(frame)):
@@ -61,11 +66,43 @@ def given_frame(
 
 
 def in_learnt_dtypes(rows: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
-    """The rows in the dtypes of another table; ValueError where an integer column has a fraction."""
-    for name in like.columns:
-        if pd.api.types.is_integer_dtype(like[name].dtype):
-            fraction = (pd.to_numeric(rows[name]) % 1 != 0).to_numpy(dtype=bool)
-            if fraction.any():
-                value = rows[name][fraction].iloc[0]
-                raise ValueError(f"given value {value!r} of column {name!r} is not whole, as the column is: round it")
-    return rows.astype(like.dtypes)
+    """The rows in the dtypes of another table; ValueError where a value would not stay the same in its column's."""
+    return pd.DataFrame({name: _in_dtype(rows[name], like[name].dtype) for name in like.columns}, index=rows.index)
+
+
+def _in_dtype(column: pd.Series, dtype: Any) -> pd.Series:
+    if column.dtype == dtype:
+        return column
+    floats, values = pd.api.types.is_float_dtype(dtype), column.astype(object)
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            cast = column.astype(dtype)
+        except (ValueError, TypeError, OverflowError):  # one by one, to tell which value it is
+            cast = pd.Series([_alone(value, dtype) for value in values], index=column.index, dtype=object)
+    # Floats are rounded to their dtype; everything else must be the same.
+    kept = np.isfinite(cast.to_numpy(dtype=float)) if floats else (cast.astype(object) == values).to_numpy(dtype=bool)
+    if not kept.all():
+        value = values[~kept].iloc[0]
+        remedy = ": round it" if isinstance(value, (float, np.floating)) and not floats and value % 1 else ""
+        raise ValueError(f"given value {value!r} of column {column.name!r} can't be held by its dtype {dtype}{remedy}")
+    return cast
+
+
+def _alone(value: object, dtype: Any) -> object:
+    """The value in a dtype; None if that does not take it."""
+    try:
+        return pd.Series([value]).astype(dtype).iloc[0]
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's parameters for JSON: NumPy's numbers as Python's, a device as its name, no NA among markers."""
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+    plain["device"] = str(plain["device"])
+    plain["missing_values"] = [
+        value.item() if isinstance(value, np.generic) else value
+        for value in plain["missing_values"]
+        if not pd.isna(value)
+    ]
+    return plain

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -24,8 +26,9 @@ def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) ->
     OSError
         The folder does not exist, or the file cannot be written.
     """
-    header = {"format": _FORMAT, "version": str(_VERSION), "model": json.dumps(meta)}
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    model = json.dumps(meta)
+    header = {"format": _FORMAT, "version": str(_VERSION), "model": model, "digest": _digest(model, plain)}
     with write_atomically(path) as temporary:
         temporary.write_bytes(save(plain, metadata=header))
 
@@ -38,7 +41,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     FileNotFoundError
         No such file.
     ValueError
-        The file is truncated, or no model of this package, or of a later version.
+        The file is truncated or changed, or no model of this package, or of a later version.
     """
     path = Path(path)
     if not path.is_file():
@@ -59,6 +62,21 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "use the version that wrote it, or fit again"
         )
     try:
-        return json.loads(header["model"]), tensors
+        meta = json.loads(header["model"])
     except (KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is no readable model: its description is damaged") from error
+    if header.get("digest") != _digest(header["model"], tensors):
+        raise ValueError(
+            f"{path} is damaged: its contents are not those that were written; copy it again, or fit again"
+        )
+    return meta, tensors
+
+
+def _digest(model: str, tensors: dict[str, Tensor]) -> str:
+    """A checksum of all that a file holds: nothing else would show a changed byte among the weights."""
+    digest = hashlib.sha256(model.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

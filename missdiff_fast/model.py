@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor
 
 from missdiff_fast import checkpoint
-from missdiff_fast._backend import resolve_backend, resolve_device
+from missdiff_fast._backend import plain_settings, resolve_backend, resolve_device
 from missdiff_fast._seeding import check_seed, derive
-from missdiff_fast._validation import check_count, check_positive, given_frame, in_learnt_dtypes
+from missdiff_fast._validation import check_count, check_positive, given_frame, in_learnt_dtypes, plain_parameters
 from missdiff_fast.config import Config, SolverConfig
 from missdiff_fast.config import preset as find_preset
 from missdiff_fast.imputation import one_pass
@@ -23,7 +24,10 @@ from missdiff_fast.networks import Denoiser
 from missdiff_fast.refinement import Networks, run_phases
 from missdiff_fast.sampling import draw
 from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table.schema import check_frame
 from missdiff_fast.training import History
+
+_INIT_LOCK = threading.Lock()  # initial weights come from torch's one generator, which other threads may be seeding
 
 
 class MissDiff:
@@ -103,6 +107,7 @@ class MissDiff:
         self.missing_values = missing_values
         self.max_categories = max_categories
 
+    @plain_settings()
     def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> MissDiff:
         """Learn the table's distribution from its observed cells.
 
@@ -133,7 +138,7 @@ class MissDiff:
         backend = resolve_backend(self.backend, device)
         codec = Codec.fit(
             X,
-            categorical_columns=categorical_columns,
+            categorical_columns=_listed(categorical_columns),
             missing_values=self.missing_values,
             max_categories=self.max_categories,
         )
@@ -141,7 +146,7 @@ class MissDiff:
         observed = table.observed()
         missing = 1 - float(observed.float().mean())
         table = table.rows(observed.any(1))  # a row without any observed cell teaches nothing
-        with torch.random.fork_rng(devices=[]):
+        with _INIT_LOCK, torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(seed, "weights"))
             network = Denoiser(codec.layout, **vars(config.network)).to(device)
         self.config_, self.seed_, self.device_, self._backend = config, seed, device, backend
@@ -154,6 +159,7 @@ class MissDiff:
             self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
         return self
 
+    @plain_settings()
     def sample(
         self,
         num_rows: int | None = None,
@@ -192,6 +198,7 @@ class MissDiff:
             return drawn
         return in_learnt_dtypes(self.codec_.fill(known.reindex(columns=self.columns_), drawn), drawn)
 
+    @plain_settings()
     def impute(self, X: pd.DataFrame) -> pd.DataFrame:
         """Fill the missing cells with conditional means (numbers, times) and most probable categories.
 
@@ -220,6 +227,7 @@ class MissDiff:
             means[a:b], codes[a:b] = mean, self._backend.decode(logits, offsets, nothing, start)[1]
         return self.codec_.fill(X, self.codec_.decode_means(means, codes))
 
+    @plain_settings()
     def impute_draws(self, X: pd.DataFrame, num_draws: int = 5, random_state: int | None = None) -> list[pd.DataFrame]:
         """Fill the missing cells with draws from their distribution given the observed cells of their row.
 
@@ -253,6 +261,7 @@ class MissDiff:
             for m in range(num_draws)
         ]
 
+    @plain_settings()
     def predict_proba(self, X: pd.DataFrame, column: str) -> pd.DataFrame:
         """The probability of each category of one column given the other cells of the row.
 
@@ -274,6 +283,7 @@ class MissDiff:
             ``column`` is not categorical.
         """
         self._check_fitted()
+        check_frame(X)
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
         table = self.codec_.encode(X.drop(columns=[column], errors="ignore"), partial=True).to(self.device_)
@@ -305,7 +315,7 @@ class MissDiff:
         checkpoint.write(
             path,
             {
-                "parameters": {**self.get_params(), "missing_values": list(self.missing_values)},
+                "parameters": plain_parameters(self.get_params()),
                 "config": self.config_.to_dict(),
                 "seed": self.seed_,
                 "codec": meta,
@@ -315,6 +325,7 @@ class MissDiff:
         )
 
     @classmethod
+    @plain_settings()
     def load(cls, path: str | Path, device: str = "auto", backend: str = "auto") -> MissDiff:
         """Read a model that `save` wrote, whatever device it was fitted on.
 
@@ -358,6 +369,15 @@ class MissDiff:
         names = inspect.signature(type(self).__init__).parameters
         return {name: getattr(self, name) for name in names if name != "self"}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles, which cannot hold the module of the ops."""
+        return {name: value for name, value in vars(self).items() if name != "_backend"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if hasattr(self, "device_"):
+            self._backend = resolve_backend(self.backend, self.device_)
+
     def _network(self, weights: dict[str, Tensor]) -> Denoiser:
         network = Denoiser(self.codec_.layout, **vars(self.config_.network))
         network.load_state_dict(weights)
@@ -377,6 +397,7 @@ class MissDiff:
             network = replace(network, width=check_count("width", self.width, least=1))
         if self.blocks is not None:
             network = replace(network, blocks=check_count("blocks", self.blocks, least=0))
+        check_count("max_categories", self.max_categories, least=2)
         return replace(config, training=training, network=network)
 
     def _draw(self, frame: pd.DataFrame, seed: int, solver: SolverConfig, desc: str) -> pd.DataFrame:
@@ -399,3 +420,8 @@ class MissDiff:
 def _empty_codes(table: EncodedTable) -> Tensor:
     """Room for a code in every categorical cell: int16 ``[N, K]``."""
     return torch.empty((len(table), table.layout.num_categorical), dtype=torch.int16)
+
+
+def _listed(columns: Sequence[str] | None) -> Sequence[str] | None:
+    """Names as a list, such as those of an Index or an array; strings and None as they are."""
+    return columns if columns is None or isinstance(columns, str) else list(columns)

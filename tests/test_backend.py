@@ -53,6 +53,8 @@ def test_unknown_names() -> None:
         resolve_device("gpu")
     with pytest.raises(ValueError, match="'meta' is not supported"):
         resolve_device("meta")
+    with pytest.raises(ValueError, match="unknown device None; use 'auto', 'cpu' or 'cuda'"):
+        resolve_device(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")

@@ -48,6 +48,29 @@ def test_truncated(file: Path, keep: int) -> None:
         checkpoint.read(file)
 
 
+def test_a_changed_byte_is_found_wherever_it_is(file: Path) -> None:
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        try:
+            read = checkpoint.read(file)
+        except ValueError:
+            continue
+        # What does not matter, such as the case of a letter in the header's padding, may differ.
+        assert read[0] == META, place
+        assert all(torch.equal(read[1][name], TENSORS[name]) for name in TENSORS), place
+
+
+def test_changed_weights(file: Path) -> None:
+    whole = bytearray(file.read_bytes())
+    whole[-1] ^= 1
+    file.write_bytes(whole)
+    with pytest.raises(ValueError, match="is damaged: its contents are not those that were written"):
+        checkpoint.read(file)
+
+
 def test_foreign(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\n1,2\n" * 100)
     with pytest.raises(ValueError, match=r"x\.csv is no readable model"):

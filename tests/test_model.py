@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,6 +41,23 @@ def make_table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
     return make_table()
+
+
+@pytest.fixture(scope="module")
+def narrow() -> MissDiff:
+    """A model of columns whose dtypes hold little."""
+    amounts = np.arange(40)
+    table = pd.DataFrame(
+        {
+            "small": amounts.astype("int8"),
+            "unsigned": amounts.astype("uint64"),
+            "nullable": pd.Series(amounts, dtype="Int8"),
+            "arrow": pd.Series(amounts).astype("int8[pyarrow]"),
+            "single": amounts.astype("float32") / 7,
+            "seconds": amounts.astype("datetime64[s]"),
+        }
+    )
+    return MissDiff(steps=3, width=8, blocks=1, random_state=0, verbose=False).fit(table)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +114,41 @@ class TestSample:
         with pytest.raises(ValueError, match=r"30\.5.*'age'|'age'.*30\.5"):
             model.sample(4, given={"age": 30.5})
 
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            ("small", 300),
+            ("small", -129),
+            ("small", 1e20),
+            ("unsigned", -1),
+            ("unsigned", 2.0**64),
+            ("nullable", 200),
+            ("arrow", 300),
+            ("arrow", 1.5),
+            ("single", 1e300),
+            ("seconds", pd.Timestamp("2024-01-01 00:00:00.5")),
+        ],
+    )
+    def test_a_given_value_beyond_its_dtype_is_refused(self, narrow: MissDiff, column: str, value: object) -> None:
+        with pytest.raises(ValueError, match=f"given value .* of column '{column}' can't be held by its dtype"):
+            narrow.sample(2, given={column: value})
+        with pytest.raises(ValueError, match=f"given value .* of column '{column}' can't be held by its dtype"):
+            narrow.sample(given=pd.DataFrame({column: pd.Series([None, value])}))
+
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [("small", 127), ("small", 5.0), ("unsigned", 2**63), ("arrow", -128), ("single", 0.1), ("nullable", 3.0)],
+    )
+    def test_a_given_value_comes_in_its_dtype(self, narrow: MissDiff, column: str, value: float) -> None:
+        index = pd.Index([4, 4, np.nan])
+        for rows in (
+            narrow.sample(3, given={column: value}),
+            narrow.sample(given=pd.DataFrame({column: [value] * 3}, index=index)),
+        ):
+            assert rows.dtypes.equals(narrow.sample(1).dtypes)
+            np.testing.assert_allclose(rows[column].astype(float), value, rtol=1e-6)
+        pd.testing.assert_index_equal(rows.index, index)
+
     def test_a_table_is_completed_row_for_row(self, model: MissDiff, table: pd.DataFrame) -> None:
         given = pd.DataFrame({"age": pd.array([30, pd.NA, 61], dtype="Int64"), "sex": [None, "male", "female"]})
         sample = model.sample(given=given)
@@ -110,6 +167,8 @@ class TestSample:
             model.sample()
         with pytest.raises(TypeError, match=r"num_rows must be an integer, got 1\.5"):
             model.sample(1.5)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="num_rows must be at most 1,099,511,627,776"):
+            model.sample(10**18)
         with pytest.raises(ValueError, match=r"given has 2 rows .* leave num_rows out, got 3"):
             model.sample(3, given=pd.DataFrame({"age": [1, 2]}))
 
@@ -332,3 +391,100 @@ def test_interrupted_fit_keeps_the_model_so_far(table: pd.DataFrame, monkeypatch
         model.fit(table)
     assert model.sample(5).shape == (5, 7)
     assert not model.impute(table).isna().to_numpy().any()
+
+
+def test_settings_of_numpy_and_torch_types_can_be_saved(table: pd.DataFrame, tmp_path: Path) -> None:
+    model = MissDiff(
+        steps=np.int64(3),
+        batch_size=np.int32(32),
+        learning_rate=np.float32(1e-3),
+        width=np.int64(8),
+        random_state=np.uint64(7),
+        device=torch.device("cpu"),  # type: ignore[arg-type]
+        refine=np.bool_(False),  # type: ignore[arg-type]
+        max_categories=np.int16(50),
+        missing_values=[np.int64(-9), np.str_("?"), None, np.nan, pd.NA, pd.NaT],
+        verbose=False,
+    ).fit(table)
+    model.save(tmp_path / "m")
+    loaded = MissDiff.load(tmp_path / "m")
+    assert loaded.missing_values == (-9, "?")
+    pd.testing.assert_frame_equal(loaded.sample(20), model.sample(20), check_exact=True)
+
+
+def test_columns_may_be_named_by_an_index(table: pd.DataFrame) -> None:
+    numbers = table.assign(code=np.arange(len(table)) % 5, other=np.arange(len(table)) % 7)
+    model = MissDiff(steps=3, verbose=False).fit(numbers, categorical_columns=pd.Index(["code", "other"]))
+    assert model.codec_.schema["code"].kind == model.codec_.schema["other"].kind == "categorical"
+
+
+def test_bad_types(model: MissDiff, table: pd.DataFrame) -> None:
+    with pytest.raises(TypeError, match="expected a pandas DataFrame, got ndarray"):
+        model.predict_proba(table.to_numpy(), "sex")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="max_categories must be an integer, got '9'"):
+        MissDiff(max_categories="9").fit(table)  # type: ignore[arg-type]
+
+
+class _Setting:
+    """Settings of a caller's own, on entry and on exit."""
+
+    def __init__(self, enter: Callable[[], object], leave: Callable[[], object]) -> None:
+        self.__enter, self.__leave = enter, leave
+
+    def __enter__(self) -> None:
+        self.__enter()
+
+    def __exit__(self, *_: object) -> None:
+        self.__leave()
+
+
+_FOREIGN: dict[str, Callable[[], Any]] = {
+    "float64": lambda: _Setting(
+        lambda: torch.set_default_dtype(torch.float64), lambda: torch.set_default_dtype(torch.float32)
+    ),
+    "device": lambda: _Setting(lambda: torch.set_default_device("meta"), lambda: torch.set_default_device(None)),
+    "no_grad": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "errors": lambda: np.errstate(all="raise"),
+}
+
+
+@pytest.mark.parametrize("setting", list(_FOREIGN))
+def test_settings_of_the_caller_change_nothing(
+    model: MissDiff, table: pd.DataFrame, setting: str, tmp_path: Path
+) -> None:
+    model.save(tmp_path / "m")
+    expected = MissDiff(steps=5, width=8, random_state=0, verbose=False).fit(table).sample(50)
+    with _FOREIGN[setting]():
+        dtype, device = torch.get_default_dtype(), torch.get_default_device()
+        fitted = MissDiff(steps=5, width=8, random_state=0, verbose=False).fit(table)
+        loaded = MissDiff.load(tmp_path / "m")
+        loaded.save(tmp_path / "again")
+        results = [
+            (fitted.sample(50), expected),
+            (loaded.sample(50), model.sample(50)),
+            (loaded.impute(table), model.impute(table)),
+            (loaded.impute_draws(table, 1)[0], model.impute_draws(table, 1)[0]),
+            (loaded.predict_proba(table, "sex"), model.predict_proba(table, "sex")),
+        ]
+        assert (torch.get_default_dtype(), torch.get_default_device()) == (dtype, device)
+    results += [(loaded.sample(50), model.sample(50))]
+    for result, plain in results:
+        pd.testing.assert_frame_equal(result, plain, check_exact=True)
+
+
+def test_fits_in_threads_are_repeatable(table: pd.DataFrame) -> None:
+    def fit(_: int) -> pd.DataFrame:
+        return MissDiff(steps=3, width=8, blocks=1, refine=False, random_state=0, verbose=False).fit(table).sample(20)
+
+    with ThreadPoolExecutor(4) as pool:
+        first, *others = pool.map(fit, range(12))
+    for other in others:
+        pd.testing.assert_frame_equal(other, first, check_exact=True)
+
+
+def test_copies_and_pickles(model: MissDiff) -> None:
+    for same in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), copy.copy(MissDiff(steps=9))):
+        if hasattr(same, "seed_"):
+            pd.testing.assert_frame_equal(same.sample(20), model.sample(20), check_exact=True)
