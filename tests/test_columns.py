@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,3 +78,21 @@ def test_extremes_are_kept_off_infinity(seed: int | None) -> None:
     assert float(scores.abs().max()) <= edge * (1 + 1e-6)
     far = Codec.fit(frame).encode(pd.DataFrame({"x": [-1e9, 1e9]}), seed=seed).continuous
     assert far[:, 0].tolist() == pytest.approx([-edge, edge])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e290, 1e299])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_beyond_float32_are_as_far_out_as_it_reaches(scale: float, dtype: str) -> None:
+    if dtype == "float32" and scale != 1.0:
+        scale = 1e37 if scale > 1 else 1e-37
+    frame = pd.DataFrame({"x": np.array([-2.0, 0.1234567, 1.0, 3.0]) * scale, "n": [1, 2, 3, 4]}).astype({"x": dtype})
+    far = pd.DataFrame({"x": [-1.7e308, 1.7e308, np.nan], "n": [1e300, -1e300, 2.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        codec = Codec.fit(frame)
+        codec.decode_means(codec.encode(frame).values * 1e9, torch.zeros(4, 0, dtype=torch.int16))
+        table = codec.encode(far)
+    assert torch.isfinite(table.values[:2]).all()
+    assert torch.isnan(table.values[2, 0])
+    assert (table.values[:2].sign() == torch.tensor([[-1, 1], [1, -1]])).all()
+    assert torch.isfinite(table.continuous[:2]).all()

@@ -154,7 +154,8 @@ class Continuous:
         given = cells.observed()
         if len(given) == 0:
             return scores, values
-        values[present] = self.resolution.standardise(given)
+        reach = np.finfo(np.float32).max
+        values[present] = np.clip(self.resolution.standardise(given), -reach, reach)
         cells_, keys = comparable(given, self.keys)
         place = np.minimum(np.searchsorted(keys, cells_, side="left"), len(keys))
         exact = keys[np.minimum(place, len(keys) - 1)] == cells_
@@ -176,6 +177,11 @@ class Continuous:
 
 
 Coder = Constant | Categorical | Continuous
+
+
+def are_whole(numbers: np.ndarray) -> bool:
+    """Whether all of these integers or floats are whole numbers."""
+    return bool((numbers == np.trunc(numbers)).all())
 
 
 def as_keys(keys: np.ndarray, dtype: Dtype, family: str) -> np.ndarray:

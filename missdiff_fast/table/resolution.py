@@ -95,12 +95,14 @@ class Resolution:
         return keys.astype(np.float64) - float(self.centre)
 
     def standardise(self, keys: np.ndarray) -> np.ndarray:
-        """(key - mean) / sd, float64."""
-        return (self._from_centre(keys) - self.mean) / self.sd
+        """(key - mean) / sd, float64; infinite where that is beyond float64."""
+        with np.errstate(over="ignore"):
+            return (self._from_centre(keys) - self.mean) / self.sd
 
     def raw(self, values: np.ndarray) -> np.ndarray:
         """The keys that standardised values stand for, clipped to the observed range and rounded to the resolution."""
-        apart = values.astype(np.float64) * self.sd + self.mean
+        with np.errstate(over="ignore"):
+            apart = values.astype(np.float64) * self.sd + self.mean
         dtype = np.dtype(self.key_dtype)
         if dtype.kind == "f":
             keys = np.clip(apart + self.centre, self.least, self.greatest)
@@ -131,9 +133,11 @@ class Resolution:
 
 def _decimals(values: np.ndarray) -> int:
     wide = values.astype(np.float64)
-    for decimals in range(MAX_DECIMALS + 1):
-        if (np.round(wide, decimals).astype(values.dtype) == values).all():
-            return decimals
+    # Rounding multiplies by a power of ten first, which very large numbers do not survive.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for decimals in range(MAX_DECIMALS + 1):
+            if (np.round(wide, decimals).astype(values.dtype) == values).all():
+                return decimals
     return -1
 
 
