@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import torch
 
 from missdiff_fast import reference
 from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table.cells import Markers, read_cells
 
 _BASE: dict[str, list[object]] = {
     "number": [3, 1, 4, 1, 5, 9, 2, 6],
@@ -66,6 +68,12 @@ def _with_hole(column: pd.Series) -> pd.Series:
     )
     assert column.dtype == dtype
     return column
+
+
+def missing_cells(frame: pd.DataFrame, missing_values: Sequence[object] = ()) -> np.ndarray:
+    """Where a frame's cells are missing: bool ``[N, columns]``."""
+    markers = Markers.of(missing_values)
+    return np.stack([read_cells(frame[name], markers).missing for name in frame.columns], 1)
 
 
 def through(codec: Codec, table: EncodedTable) -> pd.DataFrame:

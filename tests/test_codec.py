@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from frames import assert_same_cells, every_dtype, through
+from frames import assert_same_cells, every_dtype, missing_cells, through
 from hypothesis import strategies as st
 from hypothesis.extra import pandas as hpd
 
@@ -33,9 +33,9 @@ def test_every_dtype_comes_back(name: str, seed: int | None) -> None:
     frame = pd.DataFrame({"x": column, "other": range(8)})
     codec = Codec.fit(frame)
     decoded = through(codec, codec.encode(frame, seed=seed))
-    assert_same_cells(decoded, frame, ~codec.missing(frame))
+    assert_same_cells(decoded, frame, ~missing_cells(frame))
     assert not decoded.isna().any(axis=None)
-    assert codec.missing(frame)[:, 0].tolist() == column.isna().tolist()
+    assert missing_cells(frame)[:, 0].tolist() == column.isna().tolist()
 
 
 def test_category_dtype_keeps_unobserved_categories_and_order() -> None:
@@ -74,7 +74,7 @@ def test_any_frame_comes_back(frame: pd.DataFrame, seed: int) -> None:
     hypothesis.assume(any(frame[name].nunique() > 1 for name in frame))
     codec = Codec.fit(frame)
     table = codec.encode(frame, seed=seed)
-    observed = ~codec.missing(frame)
+    observed = ~missing_cells(frame)
     decoded = through(codec, table)
     assert_same_cells(decoded, frame, observed)
     filled = codec.fill(frame, decoded)
@@ -136,7 +136,6 @@ def test_column_order_and_absent_columns() -> None:
     assert len(nothing) == 4
     assert not nothing.observed().any()
     assert len(codec.encode(FRAME.head(0))) == 0
-    assert codec.missing(FRAME.head(0)).shape == (0, 5)
 
 
 def test_values_out_of_range_and_unseen_are_ranked() -> None:
@@ -218,6 +217,43 @@ def test_unseen_categories_list_a_few_known_ones_and_all_columns() -> None:
         match=r"'k' holds 'z'; known are 'a', 'b', 'c', 'd', 'e', ... \(8 in all\).*'b' holds 2; known are 0, 1",
     ):
         codec.encode(pd.DataFrame({"k": ["z"], "b": [2]}))
+
+
+def test_an_unseen_number_is_told_why_the_column_is_categorical() -> None:
+    codec = Codec.fit(pd.DataFrame({"dose": [1.0, 2.0, None], "arm": pd.Categorical([1, 2, 1]), "x": [0.5, 1.5, 0.5]}))
+    with pytest.raises(
+        ValueError, match=r"holds 1\.5; known are 1\.0, 2\.0 \(learnt as categorical because fit saw th"
+    ):
+        codec.encode(pd.DataFrame({"dose": [1.5], "arm": [2], "x": [0.7]}))
+    with pytest.raises(ValueError, match=r"holds 3; known are 1, 2\. Replace"):
+        codec.encode(pd.DataFrame({"dose": [2], "arm": [3], "x": [0.7]}))
+
+
+@pytest.mark.parametrize(("verbose", "disable"), [(False, True), (True, None)])
+def test_progress_counts_the_columns(verbose: bool, disable: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    bars = []
+
+    class Bar:
+        def __init__(self, **options: object) -> None:
+            self.options, self.done = options, 0
+            bars.append(self)
+
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def update(self) -> None:
+            self.done += 1
+
+    monkeypatch.setattr("missdiff_fast.table.progress.tqdm", Bar)
+    codec = Codec.fit(FRAME, verbose=verbose)
+    codec.fill(FRAME, through(codec, codec.encode(FRAME, verbose=verbose)), verbose=verbose)
+    codec.encode(FRAME[["sex"]], partial=True, verbose=verbose)
+    assert [bar.done for bar in bars] == [5, 9, 10, 5]
+    assert [bar.options["total"] for bar in bars] == [5, 9, 10, 5]
+    assert all((bar.options["delay"], bar.options["disable"]) == (2, disable) for bar in bars)
 
 
 def test_zone_against_none() -> None:

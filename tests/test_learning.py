@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from frames import missing_cells
 
 from missdiff_fast.table import Codec
 
@@ -28,6 +30,9 @@ def kind(values: object, **options: object) -> str:
         ([1.0, 1.0, np.nan, np.nan], "constant"),
         ([3, 1, 2, 2], "continuous"),
         ([7, 9, 7, 7], "categorical"),
+        ([1.5, 2.0, 1.5, np.nan], "continuous"),
+        (pd.array([-0.25, None, 0.25], dtype="Float32"), "continuous"),
+        (pd.array([4.0, None, 2.0], dtype="Float32"), "categorical"),
         ([True, False, True, True], "categorical"),
         ([True, None, True, True], "constant"),
         (["a", "b", None, "a"], "categorical"),
@@ -61,7 +66,7 @@ def test_markers_count_as_missing_among_their_own_kind() -> None:
         }
     )
     codec = Codec.fit(frame, missing_values=["?", -200, None, np.nan])
-    assert codec.missing(frame).T.tolist() == [
+    assert missing_cells(frame, ["?", -200]).T.tolist() == [
         [False, True, False, False],
         [False, True, False, False],
         [True, False, False, False],
@@ -73,7 +78,8 @@ def test_markers_count_as_missing_among_their_own_kind() -> None:
 
 def test_infinity_can_be_a_marker() -> None:
     frame = pd.DataFrame({"x": [1.0, np.inf, 2.0, 3.0]})
-    assert Codec.fit(frame, missing_values=[np.inf]).missing(frame).sum() == 1
+    codec = Codec.fit(frame, missing_values=[np.inf])
+    assert codec.encode(frame).observed().tolist() == [[True], [False], [True], [True]]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,7 @@ def test_unsupported_types(values: object, named: str) -> None:
 
 def test_high_cardinality() -> None:
     frame = pd.DataFrame(
-        {"a": [f"v{i % 120}" for i in range(400)], "b": range(400), "c": [i % 101 for i in range(400)]}
+        {"a": [f"v{i % 120}" for i in range(400)], "b": range(0, 800, 2), "c": [i % 101 for i in range(400)]}
     )
     message = r"columns 'a' \(120 > 100\); 'c' \(101 > 100\) have too many categories: drop.*cap_categories.*keep=50"
     with pytest.raises(ValueError, match=message):
@@ -193,7 +199,7 @@ def test_markers_of_another_type_do_not_mix_a_column() -> None:
     )
     codec = Codec.fit(frame, missing_values=["?", -200])
     assert [column.family for column in codec.schema] == ["float", "string", "float"]
-    assert codec.missing(frame).tolist() == [[False] * 3, [True] * 3, [False, False, True], [False] * 3]
+    assert missing_cells(frame, ["?", -200]).tolist() == [[False] * 3, [True] * 3, [False, False, True], [False] * 3]
     with pytest.raises(ValueError, match=r"'n' \(int \(1\) and str \('x'\)\) mixes types"):
         Codec.fit(frame.assign(n=pd.Series([1, "?", "x", 4])), missing_values=["?", -200])
 
@@ -208,4 +214,70 @@ def test_not_a_number_inside_a_nullable_column_is_missing() -> None:
     frame = pd.DataFrame({"x": column / column})
     frame["y"] = column
     frame.loc[3, "x"] = 4.0
-    assert Codec.fit(frame).missing(frame).tolist() == [[True, False], [False] * 2, [False] * 2, [False] * 2]
+    assert missing_cells(frame).tolist() == [[True, False], [False] * 2, [False] * 2, [False] * 2]
+
+
+def ids(count: int = 100, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(np.arange(count) * 7 + 10**6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("id", "ID", "hadm_id", "case.id", "patientId", "PatientID", "subjectid", "mrn", "patient_nbr", "subject"),
+        *("index", "encounter_no", "sno", "stay-number", "PatientNumber", "eid"),
+    ],
+)
+def test_identifiers_by_name_are_warned_of(name: str) -> None:
+    frame = pd.DataFrame({name: ids(), "x": np.arange(100) % 7})
+    with pytest.warns(UserWarning, match=re.escape(f"column {name!r} looks like an identifier")):
+        Codec.fit(frame)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [ids(101), pd.array([*ids(101), None], dtype="Int64"), [*ids(101), np.nan], ids(101).astype(str)],
+    ids=["int64", "Int64", "float64", "strings with a mark"],
+)
+def test_identifiers_of_every_dtype_are_warned_of(values: object) -> None:
+    frame = pd.DataFrame({"x": values, "id": values})
+    with pytest.warns(UserWarning, match="column 'id' looks") as caught:
+        Codec.fit(frame.replace("1000000", "?"), missing_values=["?"])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_one_warning_names_all_identifiers_and_the_remedy() -> None:
+    frame = pd.DataFrame({"id": ids(), "x": np.arange(100)[::-1], 0: ids(seed=1), "y": np.arange(100) % 9})
+    with pytest.warns(UserWarning, match="identifiers") as caught:
+        Codec.fit(frame)
+    assert [str(warning.message) for warning in caught] == [
+        "columns 'id', 'x' look like identifiers (a different whole number in every row): their values, which are real "
+        "ones, would stand in synthetic rows; if they are identifiers, drop them, frame.drop(columns=['id', 'x'])"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("id", ids(99)),
+        ("id", np.r_[ids(), ids()[:1]]),
+        ("id", ids() / 4),
+        ("paid", ids()),
+        ("covid_index_of_something", ids()),
+        ("number_of_cells", ids()),
+        ("plasma_acid", ids()),
+        ("income", ids()),
+        ("times", np.arange(100.0)),
+        ("sequence with a gap", np.r_[:50, 51:101]),
+        (3, ids()),
+    ],
+)
+def test_numbers_are_no_identifiers(name: str | int, values: np.ndarray, recwarn: pytest.WarningsRecorder) -> None:
+    Codec.fit(pd.DataFrame({name: values, "x": np.arange(len(values)) % 7}))
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_identifiers_named_categorical_are_not_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    Codec.fit(pd.DataFrame({"id": ids(), "x": ids() % 5}), categorical_columns=["id"])
+    assert len(recwarn) == 0

@@ -9,13 +9,15 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
-from missdiff_fast.table.columns import Categorical, Coder, Continuous
+from missdiff_fast.table.columns import Categorical, Coder, Continuous, are_whole
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, as_series, unit_of
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.filling import fill_column
 from missdiff_fast.table.learning import learn_columns
+from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Name, Refusals, Schema, check_frame
 from missdiff_fast.table.state import read_state, write_state
 
@@ -72,11 +74,14 @@ class Codec:
         categorical_columns: Sequence[Name] | None = None,
         missing_values: Sequence[object] = (),
         max_categories: int = 100,
+        verbose: bool = False,
     ) -> Codec:
         """Learn a table's columns.
 
-        Columns of strings, booleans and categories are categorical, as are numeric columns of two distinct values and
-        those named; other numbers, dates and times are continuous; columns with one distinct value are constant.
+        Columns of strings, booleans and categories are categorical, and so are those named, and numeric columns in
+        which exactly two distinct values were observed, both whole numbers (flags such as 0 and 1). Other numbers,
+        dates and times are continuous; columns with one distinct value are constant. Numbers that look like
+        identifiers are warned of.
 
         Parameters
         ----------
@@ -89,6 +94,8 @@ class Codec:
             that are left without them are all numbers, the column is taken as numbers.
         max_categories : int
             The most categories that a column may have.
+        verbose : bool
+            Whether to show progress on stderr, where that is a terminal and it takes more than two seconds.
 
         Raises
         ------
@@ -104,10 +111,13 @@ class Codec:
                 categorical_columns=categorical_columns,
                 missing_values=missing_values,
                 max_categories=max_categories,
+                verbose=verbose,
             )
         )
 
-    def encode(self, frame: pd.DataFrame, *, seed: int | None = None, partial: bool = False) -> EncodedTable:
+    def encode(
+        self, frame: pd.DataFrame, *, seed: int | None = None, partial: bool = False, verbose: bool = False
+    ) -> EncodedTable:
         """Encode a table that has the learnt columns, in any order.
 
         Parameters
@@ -119,11 +129,13 @@ class Codec:
             its middle.
         partial : bool
             Whether columns may be absent; they count as missing.
+        verbose : bool
+            Whether to show progress, as in `fit`.
 
         Returns
         -------
         EncodedTable
-            Of the frame's rows in their order, float32, with ``values``.
+            Of the frame's rows in their order, float32, with ``values`` (cut to what float32 can hold).
 
         Raises
         ------
@@ -132,23 +144,25 @@ class Codec:
         ValueError
             If a column is missing or not known, infinite or mixed, or holds a category that was not seen in `fit`.
         """
-        cells = self._read(frame, partial=partial)
-        rows, layout = len(frame), self.layout
-        continuous = np.full((rows, layout.num_continuous), np.nan, dtype=np.float32)
-        values = continuous.copy()
-        codes = np.full((rows, layout.num_categorical), -1, dtype=np.int16)
-        for c, name in enumerate(self.schema.continuous):
-            if name in cells:
-                generator = None if seed is None else np.random.default_rng([seed & (1 << 64) - 1, c])
-                continuous[:, c], values[:, c] = self._continuous[c].encode(cells[name], generator)
+        layout = self.layout
+        total = len(check_frame(frame)) + layout.num_continuous + layout.num_categorical
         unseen = []
-        for k, name in enumerate(self.schema.categorical):
-            if name in cells:
-                codes[:, k], strange = self._categorical[k].encode(cells[name])
-                if len(strange):
-                    known = self.category_values(name)
-                    shown = ", ".join(map(repr, known[:5])) + (f", ... ({len(known)} in all)" if len(known) > 5 else "")
-                    unseen.append(f"column {name!r} holds {strange[:1].tolist()[0]!r}; known are {shown}")
+        with column_bar(total, "encoding columns", verbose) as bar:
+            cells = self._read(frame, partial=partial, bar=bar)
+            continuous = np.full((len(frame), layout.num_continuous), np.nan, dtype=np.float32)
+            values = continuous.copy()
+            codes = np.full((len(frame), layout.num_categorical), -1, dtype=np.int16)
+            for c, name in enumerate(self.schema.continuous):
+                if name in cells:
+                    generator = None if seed is None else np.random.default_rng([seed & (1 << 64) - 1, c])
+                    continuous[:, c], values[:, c] = self._continuous[c].encode(cells[name], generator)
+                bar.update()
+            for k, name in enumerate(self.schema.categorical):
+                if name in cells:
+                    codes[:, k], strange = self._categorical[k].encode(cells[name])
+                    if len(strange):
+                        unseen.append(self._unseen(name, strange[:1].tolist()[0]))
+                bar.update()
         if unseen:
             raise ValueError(
                 f"categories that were not seen in fit: {'; '.join(unseen)}. Replace them by known ones or by a "
@@ -198,26 +212,24 @@ class Codec:
         tables = {name: coder.decode_means(raw[:, c]) for c, (name, coder) in enumerate(self._of("continuous"))}
         return self._frame(tables, codes)
 
-    def fill(self, frame: pd.DataFrame, filled: pd.DataFrame) -> pd.DataFrame:
+    def fill(self, frame: pd.DataFrame, filled: pd.DataFrame, *, verbose: bool = False) -> pd.DataFrame:
         """The frame with its missing cells taken from another of as many rows.
 
         Observed cells are kept bit for bit, and so are index, order and dtypes; a column whose dtype can't hold what it
         is filled with, or that marks missing cells by strings among numbers, comes back in the learnt dtype.
+        Progress is shown if ``verbose``, as in `fit`.
         """
-        cells = self._read(frame)
-        if len(filled) != len(frame):
-            raise ValueError(f"filled has {len(filled):,} rows, the frame {len(frame):,}: give as many")
-        columns = {}
-        for name in check_frame(frame):
-            columns[name] = fill_column(frame[name], filled[name], cells[name], self.schema[name])
+        names, columns = check_frame(frame), {}
+        with column_bar(2 * len(names), "filling columns", verbose) as bar:
+            cells = self._read(frame, bar=bar)
+            if len(filled) != len(frame):
+                raise ValueError(f"filled has {len(filled):,} rows, the frame {len(frame):,}: give as many")
+            for name in names:
+                columns[name] = fill_column(frame[name], filled[name], cells[name], self.schema[name])
+                bar.update()
         result = pd.DataFrame(columns, index=frame.index)
         result.columns = frame.columns
         return result
-
-    def missing(self, frame: pd.DataFrame) -> np.ndarray:
-        """Where a frame's cells are missing: bool ``[N, columns in original order]``."""
-        cells = self._read(frame)
-        return np.stack([cells[name].missing for name in self.schema.names], 1)
 
     def category_values(self, column: Name) -> list[Any]:
         """A categorical column's categories in the order of their codes."""
@@ -277,7 +289,15 @@ class Codec:
                 f"[B, {self.layout.num_continuous}] and [B, {self.layout.num_categorical}]"
             )
 
-    def _read(self, frame: pd.DataFrame, *, partial: bool = False) -> dict[Name, Cells]:
+    def _unseen(self, name: Name, value: object) -> str:
+        known, coder = self.category_values(name), self._coders[name]
+        shown = ", ".join(map(repr, known[:5])) + (f", ... ({len(known)} in all)" if len(known) > 5 else "")
+        numeric = coder.family in NUMBERS and not isinstance(coder.dtype, pd.CategoricalDtype)
+        if numeric and len(known) == 2 and are_whole(coder.keys):
+            shown += " (learnt as categorical because fit saw these two values only)"
+        return f"column {name!r} holds {value!r}; known are {shown}"
+
+    def _read(self, frame: pd.DataFrame, *, partial: bool = False, bar: tqdm | None = None) -> dict[Name, Cells]:
         """The cells of a frame that is to be encoded, after checks of its columns."""
         names = check_frame(frame)
         extra = [name for name in names if name not in self.schema]
@@ -298,6 +318,9 @@ class Codec:
             except RefusedError as refused:
                 refusals.add(name, refused)
                 continue
+            finally:
+                if bar is not None:
+                    bar.update()
             if not _agree(cells[name], column.family):
                 wrong.append(
                     f"column {name!r} has {cells[name].family} cells (dtype {series.dtype}), but {column.family} "

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.table.cells import Markers, RefusedError, read_cells
-from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous
+from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
+from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
+from missdiff_fast.table.identifiers import is_identifier, warn_of_identifiers
+from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema, check_frame
 
 MAX_CATEGORIES = 32_767  # codes are int16
@@ -23,6 +25,7 @@ def learn_columns(
     categorical_columns: Sequence[Name] | None,
     missing_values: Sequence[object],
     max_categories: int,
+    verbose: bool = False,
 ) -> tuple[Schema, list[Coder], Markers]:
     """The schema, how each column is encoded, and the markers of missing cells; arguments and errors of `Codec.fit`."""
     names = check_frame(frame)
@@ -33,18 +36,29 @@ def learn_columns(
     chosen = _chosen(categorical_columns, names)
     markers = Markers.of(missing_values)
     refusals, columns, coders = Refusals(), [], []
-    for position, name in enumerate(names):
-        try:
-            column, coder = _learn(name, frame.iloc[:, position], markers, name in chosen, max_categories)
-            columns.append(column)
-            coders.append(coder)
-        except RefusedError as refused:
-            refusals.add(name, refused)
+    identifiers: list[Name] = []
+    with column_bar(len(names), "learning columns", verbose) as bar:
+        for position, name in enumerate(names):
+            try:
+                cells = read_cells(frame.iloc[:, position], markers, parse="never" if name in chosen else "auto")
+                column, coder, distinct = _learn(
+                    name, frame.dtypes.iloc[position], cells, name in chosen, max_categories
+                )
+                columns.append(column)
+                coders.append(coder)
+            except RefusedError as refused:
+                refusals.add(name, refused)
+            else:
+                numeric = column.kind == "continuous" and column.family in NUMBERS
+                if numeric and is_identifier(name, cells.observed(), distinct):
+                    identifiers.append(name)
+            bar.update()
     if not coders and refusals.only("empty"):
         raise ValueError("no cell of the frame is observed: give a table with observed cells")
     refusals.raise_any()
     if all(column.kind == "constant" for column in columns):
         raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
+    warn_of_identifiers(identifiers)
     return Schema(tuple(columns)), coders, markers
 
 
@@ -57,13 +71,11 @@ def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
     return set(columns or ())
 
 
-def _learn(name: Name, series: pd.Series, markers: Markers, chosen: bool, max_categories: int) -> tuple[Column, Coder]:
-    """The schema's entry and the coder of one column; RefusedError if it can't be taken."""
-    cells = read_cells(series, markers, parse="never" if chosen else "auto")
+def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories: int) -> tuple[Column, Coder, int]:
+    """A column's entry in the schema, coder and number of distinct values; RefusedError if it can't be taken."""
     if cells.missing.all():
         raise RefusedError("empty", "")
     family = cells.family
-    dtype: Dtype = series.dtype
     if cells.parsed:
         dtype = np.dtype(np.float64) if family == "float" else pd.Int64Dtype()
     try:
@@ -79,7 +91,7 @@ def _learn(name: Name, series: pd.Series, markers: Markers, chosen: bool, max_ca
         chosen
         or family in ("string", "boolean")
         or isinstance(dtype, pd.CategoricalDtype)
-        or (family in NUMBERS and len(distinct) == 2)
+        or (family in NUMBERS and len(distinct) == 2 and are_whole(distinct))
     ):
         kind = "categorical"
         observed = int((~cells.missing).sum())
@@ -96,4 +108,4 @@ def _learn(name: Name, series: pd.Series, markers: Markers, chosen: bool, max_ca
     else:
         kind = "continuous"
         coder = Continuous.fit(dtype, cells)
-    return Column(name, kind, dtype, family, cells.parsed), coder
+    return Column(name, kind, dtype, family, cells.parsed), coder, len(distinct)
