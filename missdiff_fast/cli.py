@@ -283,15 +283,23 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 _QUOTED = r"(?:'[^']*'|\"[^\"]*\")"
 
 
+_LIST = rf"{_QUOTED}(?:, {_QUOTED})*"
+
+
 def _as_options(found: re.Match[str]) -> str:
     return " ".join(f"--missing-values {text}" for text in re.findall(_QUOTED, found[1]))
+
+
+def _as_drops(found: re.Match[str]) -> str:
+    return " ".join(f"--drop {text}" for text in re.findall(_QUOTED, found[1]))
 
 
 # How the package's messages, which speak to Python, are said to users of the command.
 _OPTIONS = (
     (re.compile(r"header=False"), "--no-header"),
     (re.compile(r"skip_rows=(\d+)"), r"--skip-rows \1"),
-    (re.compile(rf"missing_values=\[({_QUOTED}(?:, {_QUOTED})*)\]"), _as_options),
+    (re.compile(rf"missing_values=\[({_LIST})\]"), _as_options),
+    (re.compile(rf"frame\.drop\(columns=\[({_LIST})\]\)"), _as_drops),
     (re.compile(r"raise max_categories"), "raise --max-categories"),
     (re.compile(r"convert them, frame\[column\] = pandas\.to_datetime\(frame\[column\]\)"), "write them as 2024-02-29"),
     (re.compile(r", frame\[column\] = missdiff_fast\.table\.cap_categories\(frame\[column\], keep=\d+\)"), ""),

@@ -251,6 +251,12 @@ class TestFit:
         assert main([str(arg) for arg in fit]) == 0
         named = "--missing-values 'not done, why' --missing-values '?'; otherwise"
         assert named in capsys.readouterr().err
+        data.write_text("id,x,hadm id\n" + "".join(f"{7 * i},{i % 9},{9 * i}\n" for i in range(120)))
+        assert main([str(arg) for arg in fit]) == 0
+        warning = capsys.readouterr().err
+        assert warning.startswith("missdiff: warning: columns 'id', 'hadm id' look like identifiers (")
+        assert warning.endswith("drop them, --drop 'id' --drop 'hadm id'\n")
+        assert warning.count("\n") == 1
         data.write_text("id,x,y\n" + "".join(f"p{i},{i},\n" for i in range(120)))
         told = refused(capsys, *fit)
         assert "'y' has no observed cell: each column must be seen at least once: drop the column (--drop NAME)" in told
