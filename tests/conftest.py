@@ -76,7 +76,7 @@ def fresh_compiler() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """Folder of real tables: $MISSDIFF_TEST_DATA, or ``shared/data`` beside the project; skips where there is none."""
+    """The folder of real tables that $MISSDIFF_TEST_DATA names, or a folder ``shared/data`` beside the project."""
     named = os.environ.get("MISSDIFF_TEST_DATA")
     folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():

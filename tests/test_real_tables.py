@@ -1,7 +1,8 @@
 """Real tables with real holes: each is fitted, sampled and imputed, or refused with an error that says what to do.
 
-They are read from $MISSDIFF_TEST_DATA, or ``shared/data`` beside the project, and skipped where there is none. A few
-steps of training are enough: what is tested is that dtypes, values and holes survive the way there and back.
+They are read from the folder that $MISSDIFF_TEST_DATA names, or a folder ``shared/data`` beside the project; without
+either they are skipped. A few steps of training are enough: what is tested is that dtypes, values and holes survive the
+way there and back.
 """
 
 from __future__ import annotations
