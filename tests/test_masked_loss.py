@@ -348,6 +348,33 @@ def test_second_derivative_is_refused(native: ModuleType, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
+def test_gradient_is_the_same_when_taken_again(backend: ModuleType, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"])
+    _, expected = value_and_gradient(backend, name, prediction, batch)
+    leaf = prediction.requires_grad_()
+    loss = call(backend, name, leaf, batch)
+    for times in (1, 2):
+        loss.backward(retain_graph=True)
+        assert leaf.grad is not None
+        assert torch.equal(leaf.grad, times * expected)
+    (halved,) = torch.autograd.grad(loss, leaf, torch.tensor(0.5), retain_graph=True)
+    assert torch.equal(halved, expected / 2)
+    batched = torch.autograd.grad(loss, leaf, torch.tensor([1.0, 4.0]), is_grads_batched=True)[0]
+    assert torch.equal(batched, torch.stack([expected, 4 * expected]))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradient_changed_in_place_is_not_taken_again(native: ModuleType, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"])
+    leaf = prediction.requires_grad_()
+    loss = call(native, name, leaf, batch)
+    (gradient,) = torch.autograd.grad(loss, leaf, retain_graph=True)
+    gradient.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("name", LOSSES)
 def test_gradient_is_scaled_by_what_follows(backend: ModuleType, name: str) -> None:
     prediction, batch = example(name, LAYOUTS["mixed"])
     _, gradient = value_and_gradient(backend, name, prediction, batch)
