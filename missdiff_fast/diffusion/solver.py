@@ -20,9 +20,11 @@ def dpm_solver_2m(sigmas: Tensor) -> Tensor:
     log_steps = torch.log(sigmas[:-2] / sigmas[1:-1])
     for i, h in enumerate(log_steps):
         ratio = sigmas[i + 1] / sigmas[i]
-        extrapolation = h / (2 * log_steps[i - 1]) if i else torch.zeros(())
         coefficients[i, 0] = ratio
-        coefficients[i, 1] = (1 - ratio) * (1 + extrapolation)
-        coefficients[i, 2] = -(1 - ratio) * extrapolation
+        coefficients[i, 1] = 1 - ratio
+        if i:
+            extrapolation = h / (2 * log_steps[i - 1])
+            coefficients[i, 1] = (1 - ratio) * (1 + extrapolation)
+            coefficients[i, 2] = -(1 - ratio) * extrapolation
     coefficients[-1, 1] = 1.0
     return coefficients
