@@ -1,5 +1,5 @@
 # make demo: install into .venv and run the main job on the Census table.
-# make test: install into .venv, lint, run every test.
+# make test: install into .venv, lint, run every test and the examples in docstrings.
 # A stamp file in .venv marks each step of the set-up, so that a step runs again only when what it read has changed.
 
 PYTHON ?= python3

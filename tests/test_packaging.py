@@ -66,7 +66,16 @@ def test_version_is_one():
 
 def test_sdist_has_what_a_build_and_its_tests_need(sdist):
     names, _ = sdist
-    wanted = {"CMakeLists.txt", "setup.py", "pyproject.toml", "LICENSE", "Makefile", "CHANGELOG.md", "README.md"}
+    wanted = {
+        "CMakeLists.txt",
+        "setup.py",
+        "pyproject.toml",
+        "LICENSE",
+        "Makefile",
+        "CHANGELOG.md",
+        "README.md",
+        "conftest.py",
+    }
     wanted |= {str(path.relative_to(ROOT)) for folder in ("csrc", "docs") for path in (ROOT / folder).rglob("*.*")}
     wanted |= {str(path.relative_to(ROOT)) for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")}
     wanted |= package_files(ROOT) | DATA | {"missdiff_fast/py.typed", "csrc/module.cpp"}
