@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,28 +80,36 @@ def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
     return output.err.removeprefix("missdiff: error: ").rstrip("\n")
 
 
+def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """Run the command, which must leave by SystemExit with code 0; what it printed."""
+    with pytest.raises(SystemExit) as stop:
+        main(args)
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+def raises(error: BaseException) -> Callable[..., None]:
+    """A stand-in for any function, that raises this."""
+
+    def raising(*_: object, **__: object) -> None:
+        raise error
+
+    return raising
+
+
 class TestHelp:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_every_command_has_help(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit) as stop:
-            main([command, "--help"])
-        assert stop.value.code == 0
-        text = capsys.readouterr().out
+        text = printed(capsys, command, "--help")
         assert text.startswith(f"usage: missdiff {command}")
         assert "--debug" in text
 
     def test_the_command_lists_its_commands(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit) as stop:
-            main(["--help"])
-        assert stop.value.code == 0
-        text = capsys.readouterr().out
+        text = printed(capsys, "--help")
         assert all(f"    {command} " in text for command in COMMANDS)
 
     def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit) as stop:
-            main(["--version"])
-        assert stop.value.code == 0
-        assert capsys.readouterr().out == f"missdiff_fast {__version__}\n"
+        assert printed(capsys, "--version") == f"missdiff_fast {__version__}\n"
 
     def test_help_imports_nothing_heavy(self) -> None:
         code = (
@@ -192,12 +201,7 @@ class TestFit:
 
     def test_quiet_where_stderr_is_no_terminal(self, data: str, tmp_path: Path) -> None:
         line = f"-m missdiff_fast fit {data} -o {tmp_path}/m --drop patient --steps 2"
-        done = subprocess.run(
-            [sys.executable, *line.split()],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = subprocess.run([sys.executable, *line.split()], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     def test_progress_where_stderr_is_a_terminal(
@@ -289,9 +293,7 @@ class TestFit:
         )
         assert refused(capsys, *fit, tmp_path) == f"-o {tmp_path} is a folder; give the name of a file"
 
-        def read_only(**_: object) -> None:
-            raise OSError(errno.EROFS, "Read-only file system")
-
+        read_only = raises(OSError(errno.EROFS, "Read-only file system"))
         monkeypatch.setattr("missdiff_fast.commands.tempfile.TemporaryFile", read_only)
         assert refused(capsys, *fit, tmp_path / "m") == (
             f"-o {tmp_path / 'm'}: the folder {tmp_path} cannot be written to (Read-only file system)"
@@ -302,10 +304,7 @@ class TestFit:
     ) -> None:
         (tmp_path / "m").write_text("the old model")
 
-        def full(*_: object, **__: object) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(Path, "write_bytes", full)
+        monkeypatch.setattr(Path, "write_bytes", raises(OSError(errno.ENOSPC, "No space left on device")))
         message = refused(capsys, "fit", data, "-o", tmp_path / "m", "--drop", "patient", "--steps", "1")
         assert "No space left on device" in message
         assert str(tmp_path / "m") in message
@@ -316,9 +315,7 @@ class TestFit:
 class TestInterrupt:
     def test_ctrl_c_while_training_keeps_the_model(self, data: str, tmp_path: Path) -> None:
         output = tmp_path / "m.missdiff"
-        with started(
-            ["fit", data, "-o", str(output), "--drop", "patient", "--steps", "1000000", "--seed", "0"]
-        ) as child:
+        with started(f"fit {data} -o {output} --drop patient --steps 1000000 --seed 0".split()) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "training\n"
             time.sleep(0.5)
@@ -334,10 +331,7 @@ class TestInterrupt:
     def test_ctrl_c_before_training_leaves_nothing(
         self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def stop(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr("missdiff_fast.table.Codec.fit", stop)
+        monkeypatch.setattr("missdiff_fast.table.Codec.fit", raises(KeyboardInterrupt()))
         assert main(["fit", data, "-o", f"{tmp_path}/m", "--drop", "patient"]) == 130
         assert capsys.readouterr().err == "missdiff: interrupted: training had not begun, so there is no model\n"
         assert files(tmp_path) == []
@@ -345,52 +339,44 @@ class TestInterrupt:
     def test_ctrl_c_elsewhere(
         self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def stop(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
         (tmp_path / "out.csv").write_text("old")
-        monkeypatch.setattr(pd.DataFrame, "to_csv", stop)
+        monkeypatch.setattr(pd.DataFrame, "to_csv", raises(KeyboardInterrupt()))
         assert main(["sample", model, "-n", "3", "-o", f"{tmp_path}/out.csv"]) == 130
         assert capsys.readouterr().err == "missdiff: interrupted\n"
         assert files(tmp_path) == ["out.csv"]
         assert (tmp_path / "out.csv").read_text() == "old"
 
 
-class started:  # noqa: N801
-    """The command in a process of its own, which says "training" on stdout when it takes its first step."""
-
-    CODE = """
-import signal, sys
+TELLS_OF_TRAINING = """
+import sys
 import missdiff_fast.training as training
 from missdiff_fast.cli import main
 begin = training.draw_states
 def draw_states(*args):
-    if draw_states.first:
-        draw_states.first = False
-        print("training", flush=True)
+    print("training", flush=True)
+    training.draw_states = begin
     return begin(*args)
-draw_states.first = True
 training.draw_states = draw_states
 sys.exit(main(sys.argv[1:]))
 """
 
-    def __init__(self, args: list[str]) -> None:
-        self.child = subprocess.Popen(
-            [sys.executable, "-c", self.CODE, *args],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A test run in the background ignores SIGINT, and its children would.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
-        )
 
-    def __enter__(self) -> subprocess.Popen[str]:
-        return self.child
-
-    def __exit__(self, *_: object) -> None:
-        if self.child.poll() is None:
-            self.child.kill()
-        self.child.communicate()
+@contextmanager
+def started(args: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, which says "training" on stdout when it takes its first step."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", TELLS_OF_TRAINING, *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A test run in the background ignores SIGINT, and its children would.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
 
 
 class TestSample:
@@ -476,9 +462,7 @@ class TestSample:
     def test_more_rows_than_memory(
         self, model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def greedy(*_: object, **__: object) -> None:
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 byte")
-
+        greedy = raises(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 byte"))
         monkeypatch.setattr(MissDiff, "sample", greedy)
         assert refused(capsys, "sample", model, "-n", 3).startswith("not enough memory: DefaultCPUAllocator")
 
