@@ -16,6 +16,7 @@ _PURPOSES = (
     "probe",
     "sample",
     "compare",
+    "draws",
 )
 
 

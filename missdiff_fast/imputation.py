@@ -7,6 +7,7 @@ from types import ModuleType
 
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from missdiff_fast._seeding import derive
 from missdiff_fast.reference import CLEAN, HIDDEN
@@ -17,8 +18,12 @@ _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are
 
 
 @torch.inference_mode()
-def one_pass(network: nn.Module, table: EncodedTable, backend: ModuleType) -> Iterator[tuple[int, int, Tensor, Tensor]]:
+def one_pass(
+    network: nn.Module, table: EncodedTable, backend: ModuleType, *, verbose: bool = False
+) -> Iterator[tuple[int, int, Tensor, Tensor]]:
     """Observed columns clean, missing ones hidden, and one call of the network for each tile of rows.
+
+    A progress bar is drawn if ``verbose``, where stderr is a terminal.
 
     Yields
     ------
@@ -29,7 +34,10 @@ def one_pass(network: nn.Module, table: EncodedTable, backend: ModuleType) -> It
     C, D = table.layout.num_continuous, table.layout.width
     rows, ones = torch.arange(TILE, device=table.device), torch.ones(TILE, device=table.device)
     key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
-    for start, stop, piece in tiles(table):
+    bar = tqdm(
+        tiles(table), total=-(-len(table) // TILE), desc="impute", unit="tile", delay=2, disable=not verbose or None
+    )
+    for start, stop, piece in bar:
         states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
         prediction = network(backend.perturb(piece, rows, states, ones, ones, key), ones[:1], states)[: stop - start]
         if not bool(torch.isfinite(prediction).all()):

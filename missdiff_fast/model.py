@@ -141,12 +141,13 @@ class MissDiff:
             categorical_columns=_listed(categorical_columns),
             missing_values=self.missing_values,
             max_categories=self.max_categories,
+            verbose=self.verbose,
         )
-        table = codec.encode(X, seed=derive(seed, "encode")).to(device)
+        table = codec.encode(X, seed=derive(seed, "encode"), verbose=self.verbose).to(device)
         observed = table.observed()
         missing = 1 - float(observed.float().mean())
-        table = table.rows(observed.any(1))  # a row without any observed cell teaches nothing
-        with _INIT_LOCK, torch.random.fork_rng(devices=[]):
+        table = table.rows(observed.any(1).nonzero()[:, 0])  # a row without any observed cell teaches nothing
+        with _INIT_LOCK, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(derive(seed, "weights"))
             network = Denoiser(codec.layout, **vars(config.network)).to(device)
         self.config_, self.seed_, self.device_, self._backend = config, seed, device, backend
@@ -155,6 +156,9 @@ class MissDiff:
         rounds = config.refine.rounds_for(missing) if self.refine else 0
         try:
             run_phases(self._networks, table, config, backend, seed, history, rounds=rounds, verbose=self.verbose)
+        except FloatingPointError:
+            del self._networks  # weights that are not finite are no model
+            raise
         finally:
             self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
         return self
@@ -193,7 +197,8 @@ class MissDiff:
         known = given_frame(num_rows, given, self.columns_)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
-        drawn = self._draw(known, seed, self.config_.solver, "sample")
+        encoded = self.codec_.encode(known, partial=True).to(self.device_)
+        drawn = self._draw(encoded, seed, self.config_.solver, "sample")
         if given is None:
             return drawn
         return in_learnt_dtypes(self.codec_.fill(known.reindex(columns=self.columns_), drawn), drawn)
@@ -218,14 +223,14 @@ class MissDiff:
             X does not have the columns, dtypes and categories that fit saw.
         """
         self._check_fitted()
-        table = self.codec_.encode(X).to(self.device_)
+        table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
         layout = table.layout
         means, codes = torch.empty((len(table), layout.num_continuous)), _empty_codes(table)
         offsets = table.offsets - layout.num_continuous
         nothing, start = torch.empty(0, device=self.device_), torch.zeros(1, dtype=torch.int64, device=self.device_)
-        for a, b, logits, mean in one_pass(self._networks.imputer, table, self._backend):
+        for a, b, logits, mean in one_pass(self._networks.imputer, table, self._backend, verbose=self.verbose):
             means[a:b], codes[a:b] = mean, self._backend.decode(logits, offsets, nothing, start)[1]
-        return self.codec_.fill(X, self.codec_.decode_means(means, codes))
+        return self.codec_.fill(X, self.codec_.decode_means(means, codes), verbose=self.verbose)
 
     @plain_settings()
     def impute_draws(self, X: pd.DataFrame, num_draws: int = 5, random_state: int | None = None) -> list[pd.DataFrame]:
@@ -254,12 +259,10 @@ class MissDiff:
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         solver = replace(self.config_.solver, steps=self.config_.refine.solver_steps)
-        return [
-            self.codec_.fill(
-                X, self._draw(X, derive(seed, "fill", -1 - m & 0xFFFFFFFF), solver, f"draw {m + 1}/{num_draws}")
-            )
-            for m in range(num_draws)
-        ]
+        known = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
+        seeds = [derive(seed, "draws", m) for m in range(num_draws)]
+        drawn = (self._draw(known, s, solver, f"draw {m}/{num_draws}") for m, s in enumerate(seeds, 1))
+        return [self.codec_.fill(X, rows, verbose=self.verbose) for rows in drawn]
 
     @plain_settings()
     def predict_proba(self, X: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -286,10 +289,10 @@ class MissDiff:
         check_frame(X)
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
-        table = self.codec_.encode(X.drop(columns=[column], errors="ignore"), partial=True).to(self.device_)
+        table = self.codec_.encode(_without(X, column)).to(self.device_)
         bounds = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
         chance = torch.empty((len(table), len(categories)))
-        for a, b, logits, _ in one_pass(self._networks.imputer, table, self._backend):
+        for a, b, logits, _ in one_pass(self._networks.imputer, table, self._backend, verbose=self.verbose):
             chance[a:b] = torch.softmax(logits[:, slice(*bounds)], 1)
         return pd.DataFrame(chance.numpy(), index=X.index, columns=pd.Index(categories, name=column))
 
@@ -400,9 +403,8 @@ class MissDiff:
         check_count("max_categories", self.max_categories, least=2)
         return replace(config, training=training, network=network)
 
-    def _draw(self, frame: pd.DataFrame, seed: int, solver: SolverConfig, desc: str) -> pd.DataFrame:
-        """Complete rows, drawn given the known cells of ``frame``."""
-        known = self.codec_.encode(frame, partial=True).to(self.device_)
+    def _draw(self, known: EncodedTable, seed: int, solver: SolverConfig, desc: str) -> pd.DataFrame:
+        """Complete rows, drawn given the known cells."""
         boundaries, starts = self.codec_.boundaries.to(self.device_), self.codec_.starts.to(self.device_)
         places = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
         codes = _empty_codes(known)
@@ -420,6 +422,12 @@ class MissDiff:
 def _empty_codes(table: EncodedTable) -> Tensor:
     """Room for a code in every categorical cell: int16 ``[N, K]``."""
     return torch.empty((len(table), table.layout.num_categorical), dtype=torch.int16)
+
+
+def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """The frame with nothing known of a column."""
+    other = frame.drop(columns=[column], errors="ignore")
+    return pd.concat([other, pd.Series([None] * len(frame), index=frame.index, name=column, dtype=object)], axis=1)
 
 
 def _listed(columns: Sequence[str] | None) -> Sequence[str] | None:

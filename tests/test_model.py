@@ -236,6 +236,8 @@ class TestImpute:
         pd.testing.assert_frame_equal(chance, model.predict_proba(table.drop(columns="sex"), "sex"))
         with pytest.raises(ValueError, match="pressure"):
             model.predict_proba(table, "pressure")
+        with pytest.raises(ValueError, match="smoker"):
+            model.predict_proba(table.drop(columns="smoker"), "sex")
 
     def test_columns_that_differ(self, model: MissDiff, table: pd.DataFrame) -> None:
         with pytest.raises(ValueError, match="sex"):
@@ -340,6 +342,13 @@ class TestSettings:
     def test_a_learning_rate_that_diverges_is_told(self, table: pd.DataFrame) -> None:
         with pytest.raises(FloatingPointError, match="lower learning_rate"):
             MissDiff(steps=200, learning_rate=1e6, random_state=0, verbose=False).fit(table)
+
+    def test_a_model_that_diverged_is_not_fitted(self, table: pd.DataFrame, tmp_path: Path) -> None:
+        model = MissDiff(steps=200, learning_rate=1e6, random_state=0, verbose=False)
+        with pytest.raises(FloatingPointError):
+            model.fit(table)
+        with pytest.raises(ValueError, match="not fitted"):
+            model.save(tmp_path / "m")
 
 
 def test_markers_of_missing_cells(table: pd.DataFrame) -> None:
