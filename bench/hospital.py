@@ -73,6 +73,7 @@ def main() -> None:
         )
     result = pd.DataFrame(rows)
     if arguments.save:
+        RESULTS.mkdir(exist_ok=True)
         result.round(5).to_csv(RESULTS / "hospital_quality.csv", index=False)
         facts = f"{len(real)} rows, {real.shape[1]} columns, {missing:.1%} of cells missing."
         (RESULTS / "hospital_quality.md").write_text(f"{describe()}\n\n{facts}\n\n{markdown(result)}\n")

@@ -66,6 +66,7 @@ def main() -> None:
     means = table.groupby("mechanism", sort=False).mean(numeric_only=True).drop(columns=["seed"])
     print(means.round(4).to_string())
     if arguments.save:
+        RESULTS.mkdir(exist_ok=True)
         table.round(5).to_csv(RESULTS / "census_quality.csv", index=False)
         report = f"{describe()}\n\n{markdown(means.reset_index())}\n\n{markdown(table)}\n"
         (RESULTS / "census_quality.md").write_text(report)
