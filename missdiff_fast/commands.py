@@ -86,7 +86,8 @@ def impute(args: argparse.Namespace) -> None:
     model = _load(args)
     # A part of a table may hold only digits, or nothing, where the whole had strings too.
     strings = [str(column.name) for column in model.codec_.schema if column.family == "string"]
-    frame = _read(args, _markers(args.missing_values) or list(model.missing_values), [*strings, *args.keep])
+    markers = _markers(args.missing_values) or model.missing_values
+    frame = _read(args, markers, [*strings, *args.keep], keep_blank_rows=True)
     kept = _known(args.keep, frame, "--keep")
     table = frame.drop(columns=kept)
     extra = [column for column in table.columns if column not in set(model.columns_)]
@@ -187,7 +188,11 @@ def describe_columns(model: MissDiff) -> pd.DataFrame:
 
 
 def _read(
-    args: argparse.Namespace, missing_values: Sequence[object], string_columns: Collection[str] = ()
+    args: argparse.Namespace,
+    missing_values: Sequence[object],
+    string_columns: Collection[str] = (),
+    *,
+    keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
     _check_input(args.data)
     try:
@@ -200,6 +205,7 @@ def _read(
             header=args.header,
             skip_rows=args.skip_rows,
             string_columns=string_columns,
+            keep_blank_rows=keep_blank_rows,
         )
     except (ValueError, TypeError, LookupError) as error:
         text = str(error)

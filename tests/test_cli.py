@@ -534,6 +534,22 @@ class TestImpute:
             assert set(after["note"]) <= {"2024-02-29", "lost", "2024-03-01"}
             assert not after.isna().to_numpy().any()
 
+    def test_rows_without_any_cell_are_filled_too(self, model: str, tmp_path: Path, capsys: Any) -> None:
+        (tmp_path / "t.csv").write_text("age,dose=mg,sex,ward\n,,,\n33,,,\n,,,\n,,,\n")
+        assert main(["impute", model, f"{tmp_path}/t.csv", "-o", f"{tmp_path}/out.csv"]) == 0
+        assert capsys.readouterr().err == ""
+        assert pd.read_csv(tmp_path / "out.csv").notna().to_numpy().sum() == 4 * 4
+
+    def test_blank_lines_of_one_column_are_filled(self, tmp_path: Path) -> None:
+        lines = ["x", *("" if i % 7 == 3 else str(i) for i in range(60))]
+        (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+        assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", "--steps", "2"]) == 0
+        assert main(["impute", f"{tmp_path}/m", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/out.csv"]) == 0
+        after = (tmp_path / "out.csv").read_text().splitlines()
+        assert len(after) == len(lines)
+        assert all(after)
+        assert all(new == old for new, old in zip(after, lines, strict=True) if old)
+
     def test_a_kept_column_is_copied_as_it_is_written(self, model: str, table: str, tmp_path: Path) -> None:
         frame = pd.read_csv(table, dtype=str).assign(code=[f"{i:03}" for i in range(ROWS)])
         frame.to_csv(tmp_path / "coded.csv", index=False)

@@ -153,12 +153,29 @@ def test_a_separator_at_the_end_of_every_line(read) -> None:
     assert list(read("a,b,\n1,2\n3,4\n").columns) == ["a", "b"]
 
 
-def test_blank_rows_go_with_a_warning_and_integers_stay(read) -> None:
+def test_blank_rows_at_the_end_go_with_a_warning_and_others_stay(read) -> None:
     with pytest.warns(UserWarning, match="table.csv: 2 blank rows were dropped"):
-        frame = read("a;b\n1;2\n;\n\n3;\n ; \n\n")
+        frame = read("a;b\n1;2\n\n3;\n;\n ; \n\n")
     assert frame["a"].tolist() == [1, 3]
     assert frame["a"].dtype == "int64"
+    assert read("a;b\n1;2\n;\n\n3;\n")["a"].isna().tolist() == [False, True, False]
+    assert read("a,b\n,\n1,2\n")["a"].isna().tolist() == [True, False]
+    assert read("a,b\n1,2\n,\n,\n", keep_blank_rows=True)["a"].isna().tolist() == [False, True, True]
+    assert read('a,b\n"x, y",2\n"",\nz,1\n')["a"].isna().tolist() == [False, True, False]
+    assert read(",\n1,2\n", header=False)[0].isna().tolist() == [True, False]
     assert read("a,b\nNA,NA\n1,2\n")["a"].isna().tolist() == [True, False], "missing is not blank"
+
+
+@pytest.mark.filterwarnings("error")
+def test_blank_lines_of_one_column_are_missing_cells(read) -> None:
+    assert read("x\n\n1\n\n\n2\n")["x"].isna().tolist() == [True, False, True, True, False]
+    assert read('x\n"a, b"\n\n""\nc\n""\n')["x"].isna().tolist() == [False, True, True, False, True]
+    assert read("\n1\n\n2\n", header=False)[0].isna().tolist() == [True, False, True, False]
+    assert read("title\n\nx\n1\n\n2", skip_rows=2)["x"].isna().tolist() == [False, True, False]
+    assert read("x\n1\n\n2\n", separator=r"\s+")["x"].isna().tolist() == [False, True, False]
+    with pytest.raises(UserWarning, match=r"2 blank lines at its end were dropped; .* write NA"):
+        read("x\n1\n\n2\n\n\n")
+    assert len(read("x\n1\n\n2\n\n\n", keep_blank_rows=True)) == 5
 
 
 def test_column_without_name_but_with_cells_stays(read) -> None:

@@ -49,6 +49,13 @@ def test_binary_comes_back_with_its_dtypes(tmp_path: Path, name: str) -> None:
     assert marked["c"].isna().tolist() == [False, True, True]
 
 
+@pytest.mark.parametrize("values", [[None, "a", None, "b", None], [np.nan, 1.5, np.nan, np.nan]])
+def test_one_column_comes_back_with_its_holes(tmp_path: Path, values: list[object]) -> None:
+    frame = pd.DataFrame({"x": values})
+    write_table(frame, tmp_path / "t.csv")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv"), frame.fillna(np.nan))
+
+
 def test_text_is_plain(tmp_path: Path) -> None:
     write_table(FRAME, tmp_path / "t.csv")
     expected = 'n,x,s,d,b\n1,0.1,"a, b",2020-01-01,True\n,2.5,,,False\n3,,"q""é",2021-05-06,True\n'

@@ -7,7 +7,7 @@ import io
 import re
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,7 @@ def read_delimited(
     header: bool,
     skip_rows: int,
     string_columns: Collection[str],
+    keep_blank_rows: bool,
 ) -> pd.DataFrame:
     """A frame from text whose line ends are plain newlines; see `missdiff_fast.table.read_table`."""
     if skip_rows < 0:
@@ -61,9 +62,14 @@ def read_delimited(
     rows = _rows(lines, separator)
     names, widths = _names(lines, rows, separator, header, source)
     strings = {name for name in names if str(name) in string_columns}
-    _warn_of_blank_rows(rows, source)
-    for first, last in zip(rows.first[rows.blank], rows.last[rows.blank], strict=True):
-        lines[first - 1 : last] = [""] * (last - first + 1)
+    holes = _rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
+    _warn_of_blank_rows(rows, holes, len(names), source)
+    # The parser passes over an empty line, but not over one that holds an empty cell in quotes.
+    hole = (" " if separator == WHITESPACE else separator).join(['""'] * len(names))
+    for at in np.flatnonzero(rows.blank):
+        first, last = rows.first[at], rows.last[at]
+        lines[first - 1 : last] = [hole if holes[at] else ""] + [""] * (last - first)
+    rows = replace(rows, blank=rows.blank & ~holes)
     try:
         frame = pd.read_csv(
             io.StringIO("\n".join(lines)),
@@ -153,11 +159,35 @@ def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source:
         )
 
 
-def _warn_of_blank_rows(rows: _Rows, source: str) -> None:
-    # Lines with nothing at all, such as the last one, are no rows.
-    dropped = int((rows.blank & (rows.fields > 1)).sum())
-    if dropped:
-        warnings.warn(f"{source}: {dropped:,} blank rows were dropped", stacklevel=4)
+def _rows_of_holes(
+    lines: list[str], rows: _Rows, width: int, header: bool, keep_blank_rows: bool, skip_rows: int
+) -> np.ndarray:
+    """Which of the blank rows are rows of the table whose cells are all missing."""
+    full = np.flatnonzero(~rows.blank)
+    place = np.arange(len(rows.blank))
+    below = place > full[0] if header else rows.first > skip_rows
+    if width > 1:
+        return rows.blank & below & (rows.fields > 1) & (keep_blank_rows | (place < full[-1]))
+    # In a single column an empty line is all that a missing cell leaves, unless it was written as a pair of quotes.
+    quoted = np.array([bool(lines[first - 1].strip()) for first in rows.first])
+    # After the newline of the last row comes one line more, which is none.
+    last = len(place) - 1 - (not lines[-1]) if keep_blank_rows else np.flatnonzero(~rows.blank | quoted)[-1]
+    return rows.blank & below & (place <= last)
+
+
+def _warn_of_blank_rows(rows: _Rows, holes: np.ndarray, width: int, source: str) -> None:
+    dropped = rows.blank & ~holes
+    if width > 1:
+        count = int((dropped & (rows.fields > 1)).sum())
+        if count:
+            warnings.warn(f"{source}: {count:,} blank rows were dropped", stacklevel=4)
+        return
+    count = int((dropped & (rows.first > rows.last[~dropped].max())).sum()) - 1
+    if count > 0:
+        warnings.warn(
+            f"{source}: {count:,} blank lines at its end were dropped; if they are missing cells, write NA in them",
+            stacklevel=4,
+        )
 
 
 def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse: bool) -> pd.Series:

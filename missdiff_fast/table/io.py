@@ -46,6 +46,7 @@ def read_table(
     header: bool = True,
     skip_rows: int = 0,
     string_columns: Collection[str] = (),
+    keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
     r"""Read a table.
 
@@ -53,9 +54,11 @@ def read_table(
     ``.bz2``, ``.xz``, ``.zip`` or ``.zst`` after it), Parquet (``.parquet``) or Feather (``.feather``, ``.arrow``).
 
     In text, empty cells and ``NA``, ``NaN``, ``nan``, ``NULL``, ``null``, ``<NA>``, ``N/A``, ``n/a``, ``#N/A`` are
-    missing; the word ``None`` is not. White space around separators goes. Blank rows, and columns that have neither a
-    name nor a cell, are dropped with a warning. Columns of ISO 8601 dates or times without a zone (``2024-02-29``,
-    ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised: a column with them is strings.
+    missing; the word ``None`` is not. White space around separators goes. Rows of empty cells at the end of the file,
+    and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except in a
+    table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or times
+    without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised:
+    a column with them is strings.
     A header that looks like data, a second header line, and what may be marks of missing cells are warned of.
 
     Parameters
@@ -77,6 +80,8 @@ def read_table(
     string_columns : collection of str
         Of text: columns to leave as they are written, although every cell may look like a number or a date: codes such
         as ``007``, and columns that were strings in another part of the table. Names that the file has not are ignored.
+    keep_blank_rows : bool
+        Of text: whether rows of empty cells at the end of the file are rows too, as they are elsewhere.
 
     Raises
     ------
@@ -115,6 +120,7 @@ def read_table(
         header=header,
         skip_rows=skip_rows,
         string_columns=set(string_columns),
+        keep_blank_rows=keep_blank_rows,
     )
     return _mark(frame, markers)
 
