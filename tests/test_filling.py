@@ -47,6 +47,20 @@ def test_observed_cells_are_kept_bit_for_bit() -> None:
     pd.testing.assert_frame_equal(frame, before)
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "Int8", "int8", "float32", "string", "string[pyarrow]", "datetime64[s]"])
+def test_categories_keep_their_dtype(dtype: str) -> None:
+    values = pd.Series([1, 2, 3]).astype("string" if dtype.startswith("string") else "int64").astype(dtype)
+    kind = pd.CategoricalDtype(pd.Index(values, dtype=dtype))
+    frame = pd.DataFrame({"x": pd.Categorical.from_codes([0, 1, -1, 2], dtype=kind), "y": [1.0, 2.0, 3.0, 4.0]})
+    codec = Codec.fit(frame)
+    filled = codec.fill(frame, constant_draw(codec, 4))["x"]
+    assert filled.dtype == kind
+    assert filled.cat.categories.dtype == dtype
+    assert filled.tolist() == [values[0], values[1], values[1], values[2]]
+    narrow = frame.assign(x=frame["x"].cat.remove_categories([values[1]]))
+    assert codec.fill(narrow, constant_draw(codec, 4))["x"].cat.categories.dtype == dtype
+
+
 def test_order_of_the_frame_is_kept() -> None:
     frame = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": ["x", "y", None, "x"]})
     codec = Codec.fit(frame)

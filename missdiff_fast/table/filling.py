@@ -40,7 +40,8 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
     fills = filled.array[missing]
     if isinstance(series.dtype, pd.CategoricalDtype):
         values = pd.unique(pd.Series(fills).astype(object))
-        series = series.cat.add_categories([value for value in values if value not in series.cat.categories])
+        new = [value for value in values if value not in series.cat.categories]
+        series = _with_categories(series, new) if new else series
     try:
         array = series.array.copy()
         array[missing] = as_series(fills).astype(series.dtype).array
@@ -53,3 +54,12 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
         array = filled.array.copy()
         array[~missing] = series.array[~missing]
     return as_series(array, series.index)
+
+
+def _with_categories(series: pd.Series, new: list[object]) -> pd.Series:
+    """The series with further categories, whose dtype stays if it can hold them."""
+    dtype = series.cat.categories.dtype
+    try:
+        return series.cat.add_categories(pd.Index(new, dtype=dtype))
+    except (TypeError, ValueError):
+        return series.cat.add_categories(new)
