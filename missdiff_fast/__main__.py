@@ -2,7 +2,11 @@
 
 import sys
 
-from missdiff_fast.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from missdiff_fast.cli import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:
+        # Before main was begun, or after it was done.
+        sys.exit(130)

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from missdiff_fast.table import Codec, Column
 
 _NOUNS = {
@@ -21,6 +23,17 @@ _NOUNS = {
     "date": "date",
     "timedelta": "duration",
 }
+
+
+def parse_all_given(codec: Codec, texts: Sequence[str]) -> dict[Any, object]:
+    """Read several ``COL=VALUE``; ValueError as by `parse_given`, and if two are of one column."""
+    given: dict[Any, object] = {}
+    for text in texts:
+        column, value = parse_given(codec, text)
+        if column in given:
+            raise ValueError(f"--given {text!r}: column {column!r} has a value already; give each column once")
+        given[column] = value
+    return given
 
 
 def parse_given(codec: Codec, text: str) -> tuple[Any, object]:

@@ -1,6 +1,7 @@
 """The command ``missdiff``: its options, its errors and its exit codes. What it does is in `missdiff_fast.commands`.
 
-Exit codes: 0, done; 1, a fault of missdiff; 2, an error that the user can mend; 130, interrupted by Ctrl-C.
+Exit codes: 0, done; 1, a fault of missdiff; 2, an error that the user can mend; 130, interrupted by Ctrl-C; 143,
+ended by SIGTERM, which is met as Ctrl-C is.
 Results go to stdout, everything else to stderr. Nothing heavy is imported before the options are read.
 """
 
@@ -9,9 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 from missdiff_fast import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _TABLES = "CSV (also compressed), Parquet or Feather, told by the name"
 
@@ -46,6 +50,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["info", "there-is-no-such-model"])
     2
     """
+    with _terminable() as terminated:
+        try:
+            return _run(argv)
+        except KeyboardInterrupt as stop:
+            with _deaf():
+                what = "terminated" if terminated else "interrupted"
+                _complain(f"{what}: {stop}" if str(stop) else what)
+                return 143 if terminated else 130
+
+
+def _run(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
@@ -53,10 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 warnings.simplefilter("ignore", FutureWarning)
             warnings.showwarning = _show_warning
             getattr(import_module("missdiff_fast.commands"), args.command)(args)
-            sys.stdout.flush()
-    except KeyboardInterrupt as stop:
-        _complain(f"interrupted: {stop}" if str(stop) else "interrupted")
-        return 130
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has seen enough (`| head`); without this, Python complains again on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -64,6 +77,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _report(error, debug=args.debug)
     return 0
+
+
+@contextmanager
+def _terminable() -> Iterator[list[int]]:
+    """SIGTERM raises KeyboardInterrupt, and is noted in the list, so that what is made is kept or cleared away."""
+    noted: list[int] = []
+
+    def terminate(number: int, _: object) -> None:
+        noted.append(number)
+        raise KeyboardInterrupt
+
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield noted
+        return
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """No further Ctrl-C or SIGTERM is heard, for they would end the command with a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -310,4 +357,5 @@ _OPTIONS = (
 def _complain(text: str) -> None:
     for python, option in _OPTIONS:
         text = python.sub(option, text)
-    print(f"missdiff: {text}", file=sys.stderr)
+    if sys.stderr is not None:  # print would go to stdout
+        print(f"missdiff: {text}", file=sys.stderr)

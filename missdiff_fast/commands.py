@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import tempfile
 import time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from missdiff_fast import __version__
-from missdiff_fast._given import parse_given
+from missdiff_fast._given import parse_all_given
 from missdiff_fast.cli import UserError
 from missdiff_fast.table.io import BINARY, file_kind, read_table, write_table
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def fit(args: argparse.Namespace) -> None:
     """Train a model on a table and save it, also when Ctrl-C cuts the training short."""
-    check_output(args.output)
+    check_output(args.output, args.data)
     missing_values = _markers(args.missing_values)
     frame = _read(args, missing_values)
     frame = frame.drop(columns=_known(args.drop, frame, "--drop"))
@@ -64,9 +65,9 @@ def fit(args: argparse.Namespace) -> None:
 
 def sample(args: argparse.Namespace) -> None:
     """Write synthetic rows."""
-    _check_table_output(args.output)
+    _check_table_output(args.output, args.model)
     model = _load(args)
-    given = dict(parse_given(model.codec_, text) for text in args.given)
+    given = parse_all_given(model.codec_, args.given)
     _write(model.sample(args.num_rows, given=given or None, random_state=args.seed), args.output)
 
 
@@ -81,7 +82,7 @@ def impute(args: argparse.Namespace) -> None:
     else:
         outputs = [numbered(args.output, m + 1) for m in range(args.draws)]
     for output in outputs:
-        _check_table_output(output)
+        _check_table_output(output, args.model, args.data)
     _check_input(args.data)
     model = _load(args)
     # A part of a table may hold only digits, or nothing, where the whole had strings too.
@@ -106,6 +107,7 @@ def impute(args: argparse.Namespace) -> None:
 
 def info(args: argparse.Namespace) -> None:
     """Print facts about this installation, or about a model."""
+    _check_stdout()
     import torch
 
     from missdiff_fast._library import build_info
@@ -143,18 +145,21 @@ def demo(args: argparse.Namespace) -> None:
     run(args.output, steps=args.steps, seed=args.seed, device=args.device, backend=args.backend, verbose=not args.quiet)
 
 
-def check_output(path: Path) -> None:
-    """Refuse, before any work, a file that cannot be written in the end.
+def check_output(path: Path, *inputs: Path) -> None:
+    """Refuse, before any work, a file that cannot be written in the end, or that would overwrite what is read.
 
     Raises
     ------
     UserError
-        The folder is missing or cannot be written to, or the path is a folder.
+        The folder is missing or cannot be written to, or the path is a folder or one of the inputs.
     """
     if path.is_dir():
         raise UserError(f"-o {path} is a folder; give the name of a file")
-    if path.exists() and not path.is_file():
-        return  # a device or a pipe, such as /dev/stdout
+    if _is_stream(path):
+        return
+    for source in inputs:
+        if path.exists() and source.exists() and os.path.samefile(path, source):
+            raise UserError(f"-o {path} would overwrite {source}, which is read; give the output another name")
     if not path.parent.is_dir():
         raise UserError(f"-o {path}: there is no folder {path.parent}; make it first (mkdir -p {path.parent})")
     try:
@@ -251,15 +256,33 @@ def _check_input(path: Path) -> None:
         raise UserError(f"{path} is a folder, not a file")
 
 
-def _check_table_output(path: Path | None) -> None:
-    if path is not None:
-        check_output(path)
+def _check_table_output(path: Path | None, *inputs: Path) -> None:
+    if path is None:
+        _check_stdout()
+        return
+    check_output(path, *inputs)
+    if path.suffix or not _is_stream(path):
         file_kind(path)
+
+
+def _check_stdout() -> None:
+    if sys.stdout is None:  # as Python has it where the shell closed it, `>&-`
+        raise UserError("stdout is closed, and the result goes there; leave it open, or send it to a file (> FILE)")
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a device or a pipe, such as /dev/stdout, which is one too where it leads to a file."""
+    if path.as_posix() in ("/dev/stdout", "/dev/stderr") or path.parent.as_posix() == "/dev/fd":
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _write(frame: pd.DataFrame, path: Path | None) -> None:
     if path is None:
         frame.to_csv(sys.stdout, index=False)
+    elif _is_stream(path) and not path.suffix:
+        with open(path, "w", encoding="utf-8", newline="") as stream:
+            frame.to_csv(stream, index=False)
     else:
         write_table(frame, path)
 
@@ -272,7 +295,7 @@ def _known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
 
 
 def _say(args: argparse.Namespace, text: str) -> None:
-    if sys.stderr.isatty() and not args.quiet:
+    if sys.stderr is not None and sys.stderr.isatty() and not args.quiet:
         print(text, file=sys.stderr)
 
 

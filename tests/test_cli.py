@@ -346,6 +346,59 @@ class TestInterrupt:
         assert files(tmp_path) == ["out.csv"]
         assert (tmp_path / "out.csv").read_text() == "old"
 
+    def test_sigterm_keeps_the_model_too(self, data: str, tmp_path: Path) -> None:
+        args = ["fit", data, "-o", f"{tmp_path}/m", "--steps", "100000", "--drop", "patient"]
+        with started(args) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "training\n"
+            child.terminate()
+            _, errors = child.communicate(timeout=60)
+        assert child.returncode == 143
+        assert errors.splitlines()[-1].startswith("missdiff: terminated: the model as trained so far (")
+        assert files(tmp_path) == ["m"]
+        assert main(["info", f"{tmp_path}/m"]) == 0
+
+    def test_no_output_overwrites_what_is_read(self, model: str, tmp_path: Path, capsys: Any) -> None:
+        table, link, copy = tmp_path / "d.csv", tmp_path / "link.csv", tmp_path / "m.csv"
+        make_table().drop(columns="patient").to_csv(table, index=False)
+        link.symlink_to(table)
+        copy.write_bytes(Path(model).read_bytes())
+        before = table.read_bytes(), copy.read_bytes()
+        for args, read in (
+            (["fit", table, "-o", table], table),
+            (["fit", table, "-o", link], table),
+            (["impute", model, table, "-o", table], table),
+            (["impute", copy, table, "-o", copy], copy),
+            (["sample", copy, "-n", 2, "-o", copy], copy),
+        ):
+            assert refused(capsys, *args) == (
+                f"-o {args[-1]} would overwrite {read}, which is read; give the output another name"
+            )
+        assert (table.read_bytes(), copy.read_bytes()) == before
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_second_signal_while_the_model_is_saved(
+        self, data: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        def fit(self: MissDiff, *_: object, **__: object) -> None:
+            self.history_ = pd.DataFrame({"step": [50]})
+            signal.raise_signal(number)
+
+        monkeypatch.setattr(MissDiff, "fit", fit)
+        monkeypatch.setattr(MissDiff, "save", lambda *_: signal.raise_signal(number))
+        handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
+        signal.signal(signal.SIGINT, handlers[0])
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+        assert capsys.readouterr().err.splitlines()[-1].split(":")[1].strip() in ("interrupted", "terminated")
+        assert files(tmp_path) == []
+
+    def test_an_early_interrupt(self, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("missdiff_fast.cli.build_parser", raises(KeyboardInterrupt()))
+        assert main(["info"]) == 130
+        assert capsys.readouterr().err == "missdiff: interrupted\n"
+
 
 TELLS_OF_TRAINING = """
 import sys
@@ -470,6 +523,25 @@ class TestSample:
         line = f"{sys.executable} -m missdiff_fast sample {model} -n 20000 | head -n 1"
         done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "age,dose=mg,sex,ward\n", "")
+
+    @pytest.mark.parametrize("command", ["sample {model} -n 3", "info"])
+    def test_a_closed_stdout_is_told(self, model: str, command: str) -> None:
+        line = f"{sys.executable} -m missdiff_fast {command.format(model=model)} >&-"
+        done = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith("missdiff: error: stdout is closed")
+
+    @pytest.mark.parametrize("sink", ["| cat", "> rows; cat rows"])
+    def test_stdout_by_name_takes_csv(self, model: str, tmp_path: Path, sink: str) -> None:
+        line = f"cd {tmp_path}; {sys.executable} -m missdiff_fast sample {model} -n 3 --seed 1 -o /dev/stdout {sink}"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("age,dose=mg,sex,ward\n")
+        assert done.stdout.count("\n") == 4
+
+    def test_a_column_given_twice(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+        message = refused(capsys, "sample", model, "-n", 3, "--given", "ward=10", "--given", "ward=20")
+        assert message == "--given 'ward=20': column 'ward' has a value already; give each column once"
 
 
 class TestImpute:
