@@ -84,6 +84,14 @@ def test_quotes(read) -> None:
     assert frame["note"].tolist() == ["two\nlines", "a,b"]
 
 
+@pytest.mark.parametrize("rows", [2, 30_000])
+def test_a_quote_that_is_not_closed_is_told(read, rows: int) -> None:
+    with pytest.raises(ValueError, match=r'table.csv, line 3: a quote \("\) opens in the row .* is not closed'):
+        read('a,b\n1,2\n3,"4\n' + "5,6\n" * rows)
+    with pytest.raises(ValueError, match=r"line 4: a quote"):
+        read('a,b\n1,"x\ny"\n"3,4')
+
+
 def test_missing_cells(read) -> None:
     words = ["", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A", '""']
     frame = read("a,b\n" + "".join(f"{word},1\n" for word in words) + "None,1\n-,1\n")

@@ -59,7 +59,7 @@ def read_delimited(
         decimal = find_decimal(lines, separator)
     elif decimal not in (".", ","):
         raise ValueError(f"decimal must be '.' or ',', got {decimal!r}")
-    rows = _rows(lines, separator)
+    rows = _rows(lines, separator, source)
     names, widths = _names(lines, rows, separator, header, source)
     strings = {name for name in names if str(name) in string_columns}
     holes = _rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
@@ -97,7 +97,7 @@ def read_delimited(
     return frame
 
 
-def _rows(lines: list[str], separator: str) -> _Rows:
+def _rows(lines: list[str], separator: str, source: str) -> _Rows:
     if separator == WHITESPACE:
         spans = [(n, n, len(line.split()), not line.strip()) for n, line in enumerate(lines, 1)]
     elif not any('"' in line for line in lines):
@@ -106,11 +106,33 @@ def _rows(lines: list[str], separator: str) -> _Rows:
         ]
     else:
         reader, spans, last = csv.reader(lines, delimiter=separator, skipinitialspace=True), [], 0
-        for row in reader:
-            spans.append((last + 1, reader.line_num, len(row), not any(cell.strip() for cell in row)))
-            last = reader.line_num
+        try:
+            for row in reader:
+                spans.append((last + 1, reader.line_num, len(row), not any(cell.strip() for cell in row)))
+                last = reader.line_num
+        except csv.Error as error:
+            if "field larger than" not in str(error):
+                raise ValueError(f"{source}, line {last + 1}: {error}: mend the line") from error
+            raise _unclosed(source, last + 1) from error
+        _require_closed_quotes(lines, int(spans[-1][0]), separator, source)
     first, last_, fields, blank = np.array(spans, dtype=np.int64).reshape(-1, 4).T
     return _Rows(first, last_, fields, blank.astype(bool))
+
+
+def _require_closed_quotes(lines: list[str], start: int, separator: str, source: str) -> None:
+    """Refuse a last row that ends within quotes; it may have swallowed any number of rows."""
+    try:
+        list(csv.reader(lines[start - 1 :], delimiter=separator, skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        if "unexpected end of data" in str(error):
+            raise _unclosed(source, start) from error
+
+
+def _unclosed(source: str, line: int) -> ValueError:
+    return ValueError(
+        f'{source}, line {line}: a quote (") opens in the row that begins here and is not closed: close it, or write '
+        'one that belongs to the text twice ("") within quotes'
+    )
 
 
 def _names(

@@ -52,7 +52,10 @@ def find_separator(lines: list[str]) -> str:
     sample = list(itertools.islice((line for line in lines if line.strip()), _SAMPLE))
     best, most = "", 1
     for candidate in SEPARATORS:
-        counts = [len(row) for row in csv.reader(sample, delimiter=candidate, skipinitialspace=True)]
+        try:
+            counts = [len(row) for row in csv.reader(sample, delimiter=candidate, skipinitialspace=True)]
+        except csv.Error:  # a field without end, as a quote that is not closed makes it
+            continue
         body = counts[1:] or counts
         if len(set(body)) == 1 and counts[0] > 1 and abs(body[0] - counts[0]) <= 1 and counts[0] > most:
             best, most = candidate, counts[0]
