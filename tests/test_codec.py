@@ -305,3 +305,15 @@ def test_categories_of_other_columns_are_refused() -> None:
     for column, told in [("age", "is continuous"), ("year", "is constant"), ("nose", "is not known")]:
         with pytest.raises(ValueError, match=rf"column '{column}' {told}: the categorical ones are \['sex', 'ill'\]"):
             codec.group(column)
+
+
+@pytest.mark.parametrize("zones", [("UTC", "UTC"), ("UTC", "Europe/Paris"), ("UTC", None)])
+def test_objects_with_time_zones_have_a_remedy(zones: tuple[str | None, str | None]) -> None:
+    times = [pd.Timestamp("2024-02-29", tz=zones[i % 2]) for i in range(10)]
+    frame = pd.DataFrame({"x": pd.Series([*times, None], dtype=object), "y": range(11)})
+    with pytest.raises(
+        TypeError, match=r"column 'x' \(2024-02-29 .*\) holds datetimes .*pandas.to_datetime\(frame\[column\], utc=True"
+    ):
+        Codec.fit(frame)
+    frame["x"] = pd.to_datetime(frame["x"], utc=True)
+    assert Codec.fit(frame).schema["x"].family == "zoned"

@@ -160,15 +160,14 @@ def test_mixed_types() -> None:
         (pd.arrays.SparseArray([1.0, 2.0, 3.0]), "Sparse"),
         (np.array([1, 2, 3], dtype=np.longdouble), "float128"),
         (pd.Series([2**70, 1, 2], dtype=object), "too large"),
-        ([datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc), datetime.datetime(2020, 1, 2), None], "UTC"),
         (pd.Series([["a"], ["b"], ["c"]], dtype=object), "list"),
     ],
 )
 def test_unsupported_types(values: object, named: str) -> None:
-    frame = pd.DataFrame({"x": pd.Series(values, dtype=object) if "UTC" in named else values, "good": GOOD})
+    frame = pd.DataFrame({"x": values, "good": GOOD})
     with pytest.raises(TypeError, match=r"column 'x' \(.*\) can't be taken: convert to numbers") as caught:
         Codec.fit(frame)
-    assert named in str(caught.value) or named in ("UTC", "too large")
+    assert named in str(caught.value) or named == "too large"
 
 
 def test_high_cardinality() -> None:

@@ -191,6 +191,10 @@ def _object_family(series: pd.Series, markers: Markers) -> tuple[pd.Series, str]
         if marked.any():
             series = series.mask(marked, None)
             found = pd.api.types.infer_dtype(series, skipna=True)
+    if found == "datetime":
+        zoned = next((cell for cell in series.dropna() if getattr(cell, "tzinfo", None) is not None), None)
+        if zoned is not None:
+            raise RefusedError("zones", str(zoned))
     if found in _OBJECT_FAMILIES:
         return series, _OBJECT_FAMILIES[found]
     cells = series.dropna()

@@ -131,6 +131,11 @@ _FAULTS: dict[str, tuple[type[Exception], str, str]] = {
         "their own; periods: .dt.to_timestamp(); intervals: .astype(str); sparse: .sparse.to_dense()), "
         "or drop the column",
     ),
+    "zones": (
+        TypeError,
+        "holds datetimes with time zones as Python objects",
+        "convert them, frame[column] = pandas.to_datetime(frame[column], utc=True)",
+    ),
     "mixed": (ValueError, "mixes types", "make the cells one type, e.g. frame[column].astype(str)"),
     "infinite": (ValueError, "has infinite values", "replace them, e.g. by NaN to count them as missing"),
     "wide": (ValueError, "has a range beyond float64", "rescale the column, or drop it"),
