@@ -19,8 +19,9 @@ import pandas as pd
 import pytest
 
 from missdiff_fast import MissDiff, __version__
-from missdiff_fast.cli import build_parser, main
+from missdiff_fast.cli import _complain, build_parser, main
 from missdiff_fast.table import io
+from missdiff_fast.table.schema import _FAULTS
 
 ROWS = 120
 COMMANDS = ["fit", "sample", "impute", "info", "demo"]
@@ -650,6 +651,24 @@ class TestImpute:
         frame.assign(age="old").to_csv(tmp_path / "words.csv", index=False)
         assert "'age'" in refused(capsys, *impute, tmp_path / "words.csv")
         assert not out.exists()
+
+    def test_remedies_are_said_for_the_command(self, model: str, data: str, tmp_path: Path, capsys: Any) -> None:
+        message = refused(capsys, "fit", data, "-o", tmp_path / "m", "--categorical", "zz")
+        assert message.startswith("--categorical names ['zz'], not in the table; it has ['patient', ")
+        frame = pd.read_csv(data).drop(columns="patient")
+        frame.assign(age="old").to_csv(tmp_path / "words.csv", index=False)
+        assert refused(capsys, "impute", model, tmp_path / "words.csv").endswith(
+            ": write its cells as they were in fit"
+        )
+        frame.drop(columns="age").to_csv(tmp_path / "narrow.csv", index=False)
+        assert "not in the table: add" in refused(capsys, "impute", model, tmp_path / "narrow.csv")
+        (tmp_path / "quote.csv").write_text('a,b\n1,2\n3,"4\n5,6\n')
+        assert "quote.csv, line 3: a quote" in refused(capsys, "fit", tmp_path / "quote.csv", "-o", tmp_path / "m")
+        for _, _, remedy in _FAULTS.values():
+            _complain(remedy)
+            told = capsys.readouterr().err
+            assert "frame" not in told
+            assert ".astype" not in told
 
 
 class TestInfo:
