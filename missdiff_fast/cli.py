@@ -21,15 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from missdiff_fast import __version__
+from missdiff_fast._errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _TABLES = "CSV (also compressed), Parquet or Feather, told by the name"
-
-
-class UserError(Exception):
-    """Something that the user can mend, told in one line."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

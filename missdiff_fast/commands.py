@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from missdiff_fast import __version__
+from missdiff_fast._errors import UserError
 from missdiff_fast._given import parse_all_given
-from missdiff_fast.cli import UserError
 from missdiff_fast.table.io import BINARY, file_kind, read_table, write_table
 
 if TYPE_CHECKING:
