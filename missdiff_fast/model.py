@@ -22,7 +22,7 @@ from missdiff_fast.config import preset as find_preset
 from missdiff_fast.imputation import one_pass
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.refinement import Networks, run_phases
-from missdiff_fast.sampling import draw
+from missdiff_fast.sampling import draw, most_probable
 from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.schema import check_frame
 from missdiff_fast.training import History
@@ -224,12 +224,9 @@ class MissDiff:
         """
         self._check_fitted()
         table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
-        layout = table.layout
-        means, codes = torch.empty((len(table), layout.num_continuous)), _empty_codes(table)
-        offsets = table.offsets - layout.num_continuous
-        nothing, start = torch.empty(0, device=self.device_), torch.zeros(1, dtype=torch.int64, device=self.device_)
+        means, codes = torch.empty((len(table), table.layout.num_continuous)), _empty_codes(table)
         for a, b, logits, mean in one_pass(self._networks.imputer, table, self._backend, verbose=self.verbose):
-            means[a:b], codes[a:b] = mean, self._backend.decode(logits, offsets, nothing, start)[1]
+            means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self._backend)
         return self.codec_.fill(X, self.codec_.decode_means(means, codes), verbose=self.verbose)
 
     @plain_settings()

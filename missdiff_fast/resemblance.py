@@ -19,7 +19,8 @@ class Distance:
     Parameters
     ----------
     marginals : float
-        Mean over columns of the Kolmogorov-Smirnov distance (scores) or the total variation (categories).
+        Mean over columns with an observed cell of the Kolmogorov-Smirnov distance (scores) or the total variation
+        (categories); 0 without any such column.
     pairs : float
         Mean absolute difference of the correlations of encoded columns, over pairs of columns seen together in 100 rows
         or more; 0 without any such pair.
@@ -55,20 +56,22 @@ def distance(table: EncodedTable, drawn: EncodedTable) -> Distance:
     gaps = []
     for c in range(layout.num_continuous):
         seen = table.continuous[:, c]
-        gaps.append(_kolmogorov_smirnov(seen[~seen.isnan()], drawn.continuous[:, c]))
+        seen = seen[~seen.isnan()]
+        if len(seen):
+            gaps.append(_kolmogorov_smirnov(seen, drawn.continuous[:, c]))
     for k, size in enumerate(layout.cardinalities):
         seen = table.codes[:, k]
-        shares = [
-            torch.bincount(codes.long(), minlength=size) / len(codes) for codes in (seen[seen >= 0], drawn.codes[:, k])
-        ]
-        gaps.append(0.5 * (shares[0] - shares[1]).abs().sum())
+        seen = seen[seen >= 0]
+        if len(seen):
+            shares = [torch.bincount(codes.long(), minlength=size) / len(codes) for codes in (seen, drawn.codes[:, k])]
+            gaps.append(0.5 * (shares[0] - shares[1]).abs().sum())
     want, count = _correlations(table)
     got, _ = _correlations(drawn)
     groups = layout.groups(table.device)
     used = (count >= _MIN_PAIRS) & (groups[:, None] < groups[None, :]) & want.isfinite() & got.isfinite()
     differences = (want - got).abs()[used]
     pairs = float(differences.mean()) if len(differences) else 0.0
-    return Distance(float(torch.stack(gaps).mean()), pairs)
+    return Distance(float(torch.stack(gaps).mean()) if gaps else 0.0, pairs)
 
 
 def _kolmogorov_smirnov(first: Tensor, second: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
-from missdiff_fast.reference import CLEAN, NOISY
+from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 # Every network call sees exactly this many rows: matrix products of other sizes round differently, and row i of a
@@ -84,19 +84,18 @@ def draw(
     coefficients = dpm_solver_2m(sigmas).float().to(device)
     levels = sigmas.float().to(device)
     keys = [backend.make_key(seed, i, device) for i in range(solver.steps + 1)]
-    zeros, top = torch.zeros(TILE, device=device), torch.full((TILE,), solver.sigma_max, device=device)
     pieces = -(-len(known) // TILE)
     bar = tqdm(total=pieces * solver.steps, desc=desc, unit="step", delay=2, disable=None if verbose else True)
     with bar:
         for start, stop, piece in tiles(known):
-            rows = torch.arange(TILE, device=device)
+            rows = torch.arange(start, start + TILE, device=device)
             states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
-            x = _start(piece, rows, start, states, zeros, top, keys[0], backend)
+            x = _start(piece, start, states, solver.sigma_max, keys[0], backend)
             previous = None
             for i in range(solver.steps):
                 prediction = network(x, levels[i : i + 1], states)
                 x, previous = backend.step(
-                    x, prediction, previous, states, known.offsets, coefficients[i], rows + start, keys[i + 1]
+                    x, prediction, previous, states, known.offsets, coefficients[i], rows, keys[i + 1]
                 )
                 bar.update()
             if not bool(torch.isfinite(x).all()):
@@ -107,20 +106,37 @@ def draw(
 
 
 def _start(
-    piece: EncodedTable,
-    rows: Tensor,
-    start: int,
-    states: Tensor,
-    zeros: Tensor,
-    top: Tensor,
-    key: Tensor,
-    backend: ModuleType,
+    piece: EncodedTable, start: int, states: Tensor, sigma_max: float, key: Tensor, backend: ModuleType
 ) -> Tensor:
     """Known cells as they are, noise of the greatest level elsewhere: ``[TILE, D]``."""
-    clean = backend.perturb(piece, rows, states, zeros, zeros, key)
-    noise = backend.normal(rows + start, piece.layout.width, key) * top[:, None]
-    unknown_cells = (states != CLEAN)[:, piece.layout.groups(piece.device)]
-    return torch.where(unknown_cells, noise, clean)
+    rows = torch.arange(TILE, device=piece.device)
+    known = states == CLEAN
+    zeros = torch.zeros(TILE, device=piece.device)
+    clean = backend.perturb(piece, rows, torch.where(known, CLEAN, HIDDEN).to(torch.uint8), zeros, zeros, key)
+    noise = backend.normal(rows + start, piece.layout.width, key) * sigma_max
+    return torch.where(known[:, piece.layout.groups(piece.device)], clean, noise)
+
+
+def most_probable(groups: Tensor, layout: Layout, backend: ModuleType) -> Tensor:
+    """The code of the largest entry of each one-hot group, the first among equals.
+
+    Parameters
+    ----------
+    groups : Tensor
+        Logits, probabilities or one-hot columns, ``[B, D - C]``.
+    layout : Layout
+        Of the whole row.
+    backend : module
+        `missdiff_fast.ops` or `missdiff_fast.reference`.
+
+    Returns
+    -------
+    Tensor
+        int16 ``[B, K]``.
+    """
+    offsets = layout.offsets(groups.device) - layout.num_continuous
+    nothing = torch.empty(0, dtype=groups.dtype, device=groups.device)
+    return backend.decode(groups, offsets, nothing, offsets.new_zeros(1))[1]
 
 
 def fill(
@@ -136,10 +152,8 @@ def fill(
     """The table with every missing cell drawn given the row's observed ones; arguments as in `draw`."""
     C = table.layout.num_continuous
     continuous, codes = torch.empty_like(table.continuous), torch.empty_like(table.codes)
-    no_boundary = torch.empty(0, device=table.device)
-    no_start = torch.zeros(C + 1, dtype=torch.int64, device=table.device)
     for start, stop, x in draw(network, table, solver, backend, seed, verbose=verbose, desc=desc):
         continuous[start:stop] = x[:, :C]
-        codes[start:stop] = backend.decode(x, table.offsets, no_boundary, no_start)[1]
+        codes[start:stop] = most_probable(x[:, C:], table.layout, backend)
     continuous = torch.where(torch.isnan(table.continuous), continuous, table.continuous)
     return EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, table.values)

@@ -75,3 +75,14 @@ def test_a_constant_drawn_column_is_no_fault() -> None:
     drawn = _table(200, 1)
     drawn.continuous[:, 0] = 0.0
     assert np.isfinite(distance(_table(200, 0), drawn).total)
+
+
+def test_a_column_without_an_observed_cell_says_nothing() -> None:
+    # A part of a large table may hold no cell of a rare column.
+    table, drawn = _table(1000, 0), _table(1000, 1)
+    without = _table(1000, 0)
+    without.continuous[:, 1], without.codes[:] = torch.nan, -1
+    assert np.isfinite(distance(without, drawn).total)
+    seen = table.continuous[:, 0].numpy()
+    want = ks_2samp(seen, drawn.continuous[:, 0].numpy()).statistic
+    assert distance(without, drawn).marginals == pytest.approx(want, abs=1e-6)
