@@ -19,7 +19,8 @@ import pandas as pd
 import pytest
 
 from missdiff_fast import MissDiff, __version__
-from missdiff_fast.cli import _complain, build_parser, main
+from missdiff_fast.cli import build_parser, main
+from missdiff_fast.cli._messages import complain
 from missdiff_fast.table import io
 from missdiff_fast.table.schema import _FAULTS
 
@@ -285,7 +286,9 @@ class TestFit:
     def test_the_output_is_checked_before_any_work(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("missdiff_fast.commands.read_table", lambda *_, **__: pytest.fail("the table was read"))
+        monkeypatch.setattr(
+            "missdiff_fast.commands._tables.read_table", lambda *_, **__: pytest.fail("the table was read")
+        )
         (tmp_path / "data.csv").write_text("a,b\n1,2\n")
         fit = ["fit", tmp_path / "data.csv", "-o"]
         gone = tmp_path / "no" / "m"
@@ -295,7 +298,7 @@ class TestFit:
         assert refused(capsys, *fit, tmp_path) == f"-o {tmp_path} is a folder; give the name of a file"
 
         read_only = raises(OSError(errno.EROFS, "Read-only file system"))
-        monkeypatch.setattr("missdiff_fast.commands.tempfile.TemporaryFile", read_only)
+        monkeypatch.setattr(f"{tables}.tempfile.TemporaryFile", read_only)
         assert refused(capsys, *fit, tmp_path / "m") == (
             f"-o {tmp_path / 'm'}: the folder {tmp_path} cannot be written to (Read-only file system)"
         )
@@ -665,7 +668,7 @@ class TestImpute:
         (tmp_path / "quote.csv").write_text('a,b\n1,2\n3,"4\n5,6\n')
         assert "quote.csv, line 3: a quote" in refused(capsys, "fit", tmp_path / "quote.csv", "-o", tmp_path / "m")
         for _, _, remedy in _FAULTS.values():
-            _complain(remedy)
+            complain(remedy)
             told = capsys.readouterr().err
             assert "frame" not in told
             assert ".astype" not in told
