@@ -286,9 +286,8 @@ class TestFit:
     def test_the_output_is_checked_before_any_work(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(
-            "missdiff_fast.commands._tables.read_table", lambda *_, **__: pytest.fail("the table was read")
-        )
+        tables = "missdiff_fast.commands._tables"
+        monkeypatch.setattr(f"{tables}.read_table", lambda *_, **__: pytest.fail("the table was read"))
         (tmp_path / "data.csv").write_text("a,b\n1,2\n")
         fit = ["fit", tmp_path / "data.csv", "-o"]
         gone = tmp_path / "no" / "m"
