@@ -17,8 +17,9 @@ import pandas as pd
 from environment import describe, markdown
 
 from missdiff_fast import MissDiff
-from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split, hide
+from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
+from missdiff_fast.missingness import hide
 
 RESULTS = Path(__file__).parent / "results"
 

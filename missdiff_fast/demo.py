@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split, hide
+from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
+from missdiff_fast.missingness import hide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def run(
     begin = time.perf_counter()
     seconds: dict[str, float] = {}
     train, test = census_split(seed=0)
-    holes, observed = hide(train, "independent", RATIO, seed=0)
+    holes, observed = hide(train, "independent", RATIO, random_state=0)
     holes = holes.astype(dict.fromkeys(CENSUS_CONTINUOUS, "Int64"))  # so that whole numbers come back whole
     hidden = int((~observed).sum())
     print(f"Census: {len(train):,} rows, {train.shape[1]} columns; {hidden:,} cells ({RATIO:.0%}) hidden at random\n")

@@ -1,4 +1,4 @@
-"""The bundled table, its split, and hiding."""
+"""The bundled table and its split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split, hide, load_census
+from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split, load_census
 
 DATA = Path(os.environ.get("MISSDIFF_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "adult"
 
@@ -57,63 +57,3 @@ def test_split_is_the_same_for_ever() -> None:
 
 def test_splits_of_two_seeds_differ() -> None:
     assert not census_split(seed=0)[1].equals(census_split(seed=1)[1])
-
-
-def small() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "whole": np.arange(100),
-            "real": np.linspace(0, 1, 100),
-            "flag": [True, False] * 50,
-            "word": list("abcde") * 20,
-            "when": pd.date_range("2024-01-01", periods=100),
-        },
-        index=range(7, 107),
-    )
-
-
-@pytest.mark.parametrize("mechanism", ["independent", "row", "column"])
-def test_hide_takes_cells_away_and_changes_no_other(mechanism: str) -> None:
-    frame = small()
-    holes, observed = hide(frame, mechanism, 0.4, seed=3)  # type: ignore[arg-type]
-    assert observed.shape == frame.shape
-    assert observed.dtype == bool
-    assert np.array_equal(holes.notna().to_numpy(), observed)
-    assert holes.index.equals(frame.index)
-    for j, column in enumerate(frame):
-        assert (holes[column][observed[:, j]] == frame[column][observed[:, j]]).all()
-    assert [str(dtype) for dtype in holes.dtypes] == ["float64", "float64", "boolean", "object", "datetime64[ns]"]
-    assert frame.equals(small())
-
-
-def test_hide_counts() -> None:
-    assert (~hide(small(), "row", 0.4)[1]).sum(1).tolist() == [2] * 100
-    assert (~hide(small(), "column", 0.25)[1]).sum(0).tolist() == [25] * 5
-    assert 0.15 < (~hide(small(), "independent", 0.2)[1]).mean() < 0.25
-
-
-def test_hide_is_repeatable_and_depends_on_the_seed() -> None:
-    assert np.array_equal(hide(small(), seed=1)[1], hide(small(), seed=1)[1])
-    assert not np.array_equal(hide(small(), seed=1)[1], hide(small(), seed=2)[1])
-
-
-def test_hide_nothing_keeps_dtypes() -> None:
-    holes, observed = hide(small(), "independent", 0.0)
-    assert observed.all()
-    pd.testing.assert_frame_equal(holes, small())
-
-
-def test_hide_of_an_empty_table() -> None:
-    holes, observed = hide(small()[:0], "column", 0.2)
-    assert holes.shape == observed.shape == (0, 5)
-
-
-@pytest.mark.parametrize("ratio", [-0.1, 1.0, float("nan")])
-def test_hide_refuses_a_bad_ratio(ratio: float) -> None:
-    with pytest.raises(ValueError, match="ratio must be at least 0 and less than 1"):
-        hide(small(), "row", ratio)
-
-
-def test_hide_refuses_an_unknown_mechanism() -> None:
-    with pytest.raises(ValueError, match="unknown mechanism 'mar'; choose 'independent', 'row' or 'column'"):
-        hide(small(), "mar")  # type: ignore[arg-type]

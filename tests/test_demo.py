@@ -13,7 +13,8 @@ import pytest
 
 from missdiff_fast import MissDiff
 from missdiff_fast.cli import main
-from missdiff_fast.datasets import census_split, hide
+from missdiff_fast.datasets import census_split
+from missdiff_fast.missingness import hide
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -58,7 +59,7 @@ def test_it_writes_what_it_made(folder: Path, printed: str) -> None:
     assert (folder / "marginals.png").read_bytes().startswith(PNG)
     train, _ = census_split(seed=0)
     imputed = pd.read_csv(folder / "imputed.csv", keep_default_na=False)
-    observed = hide(train, "independent", 0.2, seed=0)[1]
+    observed = hide(train, "independent", 0.2, random_state=0)[1]
     assert np.array_equal(imputed.to_numpy(object)[observed], train.to_numpy(object)[observed])
     synthetic = pd.read_csv(folder / "synthetic.csv", keep_default_na=False)
     assert synthetic.dtypes.equals(train.dtypes)

@@ -17,7 +17,7 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 
 def test_quickstart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len([line for line in code.splitlines() if line]) == 10
+    assert len([line for line in code.splitlines() if line]) == 11
     monkeypatch.chdir(tmp_path)
 
     class Quick(MissDiff):

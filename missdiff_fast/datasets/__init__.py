@@ -1,5 +1,5 @@
-"""Tables to try the model on, and a way of hiding cells in them."""
+"""Tables to try the model on."""
 
-from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split, hide, load_census
+from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split, load_census
 
-__all__ = ["CENSUS_CONTINUOUS", "census_split", "hide", "load_census"]
+__all__ = ["CENSUS_CONTINUOUS", "census_split", "load_census"]

@@ -1,0 +1,109 @@
+"""Columns of any kind as inputs of random logistic models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.table.cells import Markers, RefusedError, read_cells
+
+_TOLERANCE = 1e-6  # of an intercept; the mean probability is then within a quarter of it
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column as an input.
+
+    Parameters
+    ----------
+    values : ndarray
+        Standardised numbers ``[N]``, 0 where missing; or, with ``shares``, codes ``[N]``, -1 where missing.
+    varies : bool
+        Whether the column has two different cells.
+    shares : ndarray, optional
+        Of each category among the observed cells, ``[V]``.
+    """
+
+    values: np.ndarray
+    varies: bool
+    shares: np.ndarray | None = None
+
+    def weigh(self, random: np.random.Generator) -> np.ndarray:
+        """Draw weights and give what the column adds to a logit ``[N]``, of mean 0 and, on average, variance 1."""
+        if self.shares is None:
+            return random.standard_normal() * self.values
+        weights = random.standard_normal(len(self.shares))
+        if not self.varies:
+            return np.zeros(len(self.values))
+        # One-hot columns have a total variance of 1 - sum of squared shares.
+        scores = (weights - self.shares @ weights) / np.sqrt(1 - self.shares @ self.shares)
+        return np.append(scores, 0.0)[self.values]
+
+
+def read_input(column: pd.Series) -> Input:
+    """Read a column; ValueError, naming it, if its cells are infinite, or of mixed or unknown types."""
+    try:
+        cells = read_cells(column, Markers(), parse="never")
+    except RefusedError as refused:
+        raise ValueError(f"column {column.name!r}: {_FAULTS[refused.kind]} ({refused.detail})") from None
+    if cells.codes is not None or cells.family in ("boolean", "string"):
+        codes = np.where(cells.missing, -1, cells.keys) if cells.codes is None else cells.codes
+        counts = np.bincount(codes[codes >= 0], minlength=1)
+        return Input(codes, int((counts > 0).sum()) > 1, counts / max(int(counts.sum()), 1))
+    values = np.where(cells.missing, 0, cells.keys).astype(np.float64)
+    seen = values[~cells.missing]
+    # Halves, whose differences are finite.
+    values = values / 2 - (seen.min() / 2 if len(seen) else 0)
+    peak = values[~cells.missing].max(initial=0)
+    if peak == 0:
+        return Input(np.zeros(len(values)), varies=False)
+    values = values / peak
+    seen = values[~cells.missing]
+    return Input(np.where(cells.missing, 0.0, (values - seen.mean()) / seen.std(ddof=1)), varies=True)
+
+
+_FAULTS = {
+    "infinite": "infinite cells; replace them, or make them missing",
+    "mixed": "cells of several types; make them one",
+    "zones": "times with zones in a column of objects; convert them to one zone",
+    "unsupported": "cells that are no numbers, strings, booleans, dates or durations; convert the column or drop it",
+}
+
+
+def draw_inputs(X: pd.DataFrame, count: int, random: np.random.Generator) -> dict[int, Input]:
+    """Draw columns as inputs, by their positions in ascending order: those that vary first.
+
+    Raises
+    ------
+    ValueError
+        No column varies, or one cannot be read.
+    """
+    columns = [read_input(X.iloc[:, j]) for j in range(X.shape[1])]
+    varying = [j for j, column in enumerate(columns) if column.varies]
+    if not varying:
+        raise ValueError("no column varies, so that no mask can depend on one; choose row, column or independent")
+    constant = [j for j, column in enumerate(columns) if not column.varies]
+    drawn = [*random.permutation(varying), *random.permutation(constant)][:count]
+    return {int(j): columns[j] for j in sorted(drawn)}
+
+
+def sigmoid(logit: np.ndarray) -> np.ndarray:
+    """The logistic function, which overflows nowhere."""
+    return 0.5 * (1 + np.tanh(0.5 * logit))
+
+
+def fit_intercept(logit: np.ndarray, rate: float) -> float:
+    """Find by bisection the b with which the mean of ``sigmoid(logit + b)`` is `rate`, in (0, 1)."""
+    wanted = np.log(rate) - np.log1p(-rate)
+    low, high = float(wanted - logit.max()), float(wanted - logit.min())
+    while high - low > _TOLERANCE:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        if sigmoid(logit + middle).mean() < rate:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
