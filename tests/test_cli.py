@@ -21,11 +21,11 @@ import pytest
 from missdiff_fast import MissDiff, __version__
 from missdiff_fast.cli import build_parser, main
 from missdiff_fast.cli._messages import complain
+from missdiff_fast.commands import NAMES
 from missdiff_fast.table import io
 from missdiff_fast.table.schema import _FAULTS
 
 ROWS = 120
-COMMANDS = ["fit", "sample", "impute", "info", "demo"]
 
 
 def make_table() -> pd.DataFrame:
@@ -100,7 +100,7 @@ def raises(error: BaseException) -> Callable[..., None]:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", COMMANDS)
+    @pytest.mark.parametrize("command", NAMES)
     def test_every_command_has_help(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
         text = printed(capsys, command, "--help")
         assert text.startswith(f"usage: missdiff {command}")
@@ -108,7 +108,7 @@ class TestHelp:
 
     def test_the_command_lists_its_commands(self, capsys: pytest.CaptureFixture[str]) -> None:
         text = printed(capsys, "--help")
-        assert all(f"    {command} " in text for command in COMMANDS)
+        assert all(f"    {command} " in text for command in NAMES)
 
     def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert printed(capsys, "--version") == f"missdiff_fast {__version__}\n"

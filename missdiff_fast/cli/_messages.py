@@ -71,6 +71,10 @@ _OPTIONS = (
     (re.compile(rf"missing_values=\[({_LIST})\]"), _as_options),
     (re.compile(rf"frame\.drop\(columns=\[({_LIST})\]\)"), _as_drops),
     (re.compile(r"raise max_categories"), "raise --max-categories"),
+    (re.compile(r"lower ratio or observed_share"), "lower --ratio or --observed-share"),
+    (re.compile(r"target='columns'"), "--target columns"),
+    (re.compile(r"\b(ratio|observed_share) must be"), lambda found: f"--{found[1].replace('_', '-')} must be"),
+    (re.compile(r"random_state must lie"), "--seed must lie"),
     (
         re.compile(r"categorical_columns names (.*), which the frame has not"),
         r"--categorical names \1, not in the table",
