@@ -17,6 +17,9 @@ _PURPOSES = (
     "sample",
     "compare",
     "draws",
+    "replace",
+    "bound",
+    "impute",
 )
 
 

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
-from torch import Tensor
 
 from missdiff_fast import checkpoint
 from missdiff_fast._backend import plain_settings, resolve_backend, resolve_device
 from missdiff_fast._seeding import check_seed, derive
 from missdiff_fast._validation import check_count, check_positive, given_frame, in_learnt_dtypes, plain_parameters
-from missdiff_fast.config import Config, SolverConfig
+from missdiff_fast.config import AnyConfig, Config, from_dict, override
 from missdiff_fast.config import preset as find_preset
-from missdiff_fast.imputation import one_pass
-from missdiff_fast.networks import Denoiser
-from missdiff_fast.refinement import Networks, run_phases
-from missdiff_fast.sampling import draw, most_probable
-from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.history import History
+from missdiff_fast.methods import make_method
+from missdiff_fast.methods.base import part
+from missdiff_fast.table import Codec
 from missdiff_fast.table.schema import check_frame
-from missdiff_fast.training import History
-
-_INIT_LOCK = threading.Lock()  # initial weights come from torch's one generator, which other threads may be seeding
 
 
 class MissDiff:
@@ -36,10 +28,11 @@ class MissDiff:
     Parameters
     ----------
     preset : str
-        Named settings; "default" is the one of this version.
-    steps, batch_size, learning_rate, width, blocks : optional
-        Training steps before refining, rows a step, peak learning rate, width and number of the network's residual
-        blocks. None leaves the preset's value; steps and batch size then depend on the number of rows.
+        "default", or "paper" for MissDiff as Ouyang et al. print it: slower, and the measure of what the default gains.
+    steps, epochs, batch_size, learning_rate, width, blocks : optional
+        Training steps (of the default preset, before refining), or passes over the rows instead; rows a step; peak
+        learning rate; width and number of the network's residual blocks. None leaves the preset's value; of the default
+        preset, steps and batch size then depend on the number of rows. ``steps`` wins over ``epochs``.
     random_state : int, optional
         Seed of everything random. None draws one from the system's entropy at every call.
     device : str
@@ -48,13 +41,15 @@ class MissDiff:
         "native" (compiled ops), "reference" (plain PyTorch) or "auto".
     refine : bool
         Whether to fill the holes with conditional draws after training and train on, in rounds. Without it a table with
-        many or systematic holes is modelled badly.
+        many or systematic holes is modelled badly. The paper's preset never does.
     verbose : bool
         Progress bars, where stderr is a terminal.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
     max_categories : int
         A column with more categories is refused.
+    settings : mapping, optional
+        Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"diffusion.sde": "ve"}``.
 
     Attributes
     ----------
@@ -92,6 +87,8 @@ class MissDiff:
         verbose: bool = True,
         missing_values: Sequence[object] = (),
         max_categories: int = 100,
+        epochs: int | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.preset = preset
         self.steps = steps
@@ -106,6 +103,8 @@ class MissDiff:
         self.verbose = verbose
         self.missing_values = missing_values
         self.max_categories = max_categories
+        self.epochs = epochs
+        self.settings = settings
 
     @plain_settings()
     def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> MissDiff:
@@ -144,20 +143,15 @@ class MissDiff:
             verbose=self.verbose,
         )
         table = codec.encode(X, seed=derive(seed, "encode"), verbose=self.verbose).to(device)
-        observed = table.observed()
-        missing = 1 - float(observed.float().mean())
-        table = table.rows(observed.any(1).nonzero()[:, 0])  # a row without any observed cell teaches nothing
-        with _INIT_LOCK, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.manual_seed(derive(seed, "weights"))
-            network = Denoiser(codec.layout, **vars(config.network)).to(device)
-        self.config_, self.seed_, self.device_, self._backend = config, seed, device, backend
+        # A row without any observed cell teaches nothing.
+        table = table.rows(table.observed().any(1).nonzero()[:, 0])
+        self.config_, self.seed_, self.device_ = config, seed, device
         self.codec_, self.columns_ = codec, codec.columns
-        self._networks, history = Networks(network, network), History()
-        rounds = config.refine.rounds_for(missing) if self.refine else 0
+        self._method, history = make_method(codec, config, device, backend), History()
         try:
-            run_phases(self._networks, table, config, backend, seed, history, rounds=rounds, verbose=self.verbose)
+            self._method.fit(table, seed, history, refine=self.refine, verbose=self.verbose)
         except FloatingPointError:
-            del self._networks  # weights that are not finite are no model
+            del self._method  # weights that are not finite are no model
             raise
         finally:
             self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
@@ -198,7 +192,7 @@ class MissDiff:
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known, partial=True).to(self.device_)
-        drawn = self._draw(encoded, seed, self.config_.solver, "sample")
+        drawn = self._method.draw(encoded, seed, verbose=self.verbose)
         if given is None:
             return drawn
         return in_learnt_dtypes(self.codec_.fill(known.reindex(columns=self.columns_), drawn), drawn)
@@ -224,10 +218,8 @@ class MissDiff:
         """
         self._check_fitted()
         table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
-        means, codes = torch.empty((len(table), table.layout.num_continuous)), _empty_codes(table)
-        for a, b, logits, mean in one_pass(self._networks.imputer, table, self._backend, verbose=self.verbose):
-            means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self._backend)
-        return self.codec_.fill(X, self.codec_.decode_means(means, codes), verbose=self.verbose)
+        filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
+        return self.codec_.fill(X, filled, verbose=self.verbose)
 
     @plain_settings()
     def impute_draws(self, X: pd.DataFrame, num_draws: int = 5, random_state: int | None = None) -> list[pd.DataFrame]:
@@ -255,11 +247,13 @@ class MissDiff:
         self._check_fitted()
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
-        solver = replace(self.config_.solver, steps=self.config_.refine.solver_steps)
         known = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
-        drawn = (self._draw(known, s, solver, f"draw {m}/{num_draws}") for m, s in enumerate(seeds, 1))
-        return [self.codec_.fill(X, rows, verbose=self.verbose) for rows in drawn]
+        tables = []
+        for m, s in enumerate(seeds, 1):
+            drawn = self._method.draw(known, s, careful=True, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
+            tables.append(self.codec_.fill(X, drawn, verbose=self.verbose))
+        return tables
 
     @plain_settings()
     def predict_proba(self, X: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -287,11 +281,41 @@ class MissDiff:
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
         table = self.codec_.encode(_without(X, column)).to(self.device_)
-        bounds = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
-        chance = torch.empty((len(table), len(categories)))
-        for a, b, logits, _ in one_pass(self._networks.imputer, table, self._backend, verbose=self.verbose):
-            chance[a:b] = torch.softmax(logits[:, slice(*bounds)], 1)
+        chance = self._method.chances(table, group, derive(self.seed_, "impute"), verbose=self.verbose)
         return pd.DataFrame(chance.numpy(), index=X.index, columns=pd.Index(categories, name=column))
+
+    @plain_settings()
+    def score_samples(self, X: pd.DataFrame, random_state: int | None = None) -> pd.Series:
+        """An upper bound on the negative log-likelihood of each row's observed cells.
+
+        The evidence bound of the noising process in discrete time, estimated with one draw of the noise at each level:
+        the smaller, the likelier the row. With the paper's preset it is the right-hand side of Theorem 3.2, with its
+        factor ``1 / (1 - rho_max)``; the default preset models the observed columns of a row by themselves and needs no
+        factor. The density is that of the encoded cells, so that only values of one model compare. Constant columns do
+        not enter.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Rows with the columns that fit saw, holes among them.
+        random_state : int, optional
+            Seed of the noise; None takes the model's ``random_state``.
+
+        Returns
+        -------
+        Series
+            In nats, indexed as X. (Unlike scikit-learn's method of this name, small is likely.)
+
+        Raises
+        ------
+        ValueError, TypeError
+            X does not have the columns, dtypes and categories that fit saw.
+        """
+        self._check_fitted()
+        seed = check_seed(self.random_state if random_state is None else random_state)
+        table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
+        bound = self._method.bound(table, derive(seed, "bound"), verbose=self.verbose)
+        return pd.Series(bound.numpy(), index=X.index, name="negative_log_likelihood_bound")
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file (safetensors with a JSON header; no pickle).
@@ -308,10 +332,7 @@ class MissDiff:
         """
         self._check_fitted()
         meta, tensors = self.codec_.state()
-        tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()}
-        tensors |= {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
-        if self._networks.imputer is not self._networks.generator:
-            tensors |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
+        tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()} | self._method.weights()
         checkpoint.write(
             path,
             {
@@ -342,21 +363,16 @@ class MissDiff:
             No such file; a truncated or foreign one.
         """
         meta, tensors = checkpoint.read(path)
-        parts: dict[str, dict[str, Tensor]] = {"codec": {}, "generator": {}, "imputer": {}}
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition(".")
-            parts.setdefault(part, {})[rest] = tensor
         try:
             settings = {**meta["parameters"], "missing_values": tuple(meta["parameters"]["missing_values"])}
             model = cls(**{**settings, "device": device, "backend": backend})
-            model.config_, model.seed_ = Config.from_dict(meta["config"]), meta["seed"]
-            model.codec_ = Codec.from_state(meta["codec"], parts["codec"])
+            model.config_, model.seed_ = from_dict(meta["config"]), meta["seed"]
+            model.codec_ = Codec.from_state(meta["codec"], part(tensors, "codec"))
             model.history_ = pd.DataFrame(meta["history"])
             model.device_ = resolve_device(device)
-            model._backend = resolve_backend(backend, model.device_)
-            generator = model._network(parts["generator"])
-            imputer = model._network(parts["imputer"]) if parts["imputer"] else generator
-            model._networks = Networks(generator, imputer)
+            ops = resolve_backend(backend, model.device_)
+            model._method = make_method(model.codec_, model.config_, model.device_, ops)
+            model._method.load(tensors)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
             raise ValueError(
                 f"{path} is no usable model: its description and its tensors do not fit ({error})"
@@ -369,56 +385,36 @@ class MissDiff:
         names = inspect.signature(type(self).__init__).parameters
         return {name: getattr(self, name) for name in names if name != "self"}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles, which cannot hold the module of the ops."""
-        return {name: value for name, value in vars(self).items() if name != "_backend"}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if hasattr(self, "device_"):
-            self._backend = resolve_backend(self.backend, self.device_)
+        if hasattr(self, "_method"):
+            self._method.backend = resolve_backend(self.backend, self.device_)
 
-    def _network(self, weights: dict[str, Tensor]) -> Denoiser:
-        network = Denoiser(self.codec_.layout, **vars(self.config_.network))
-        network.load_state_dict(weights)
-        return network.to(self.device_).eval()
-
-    def _configure(self) -> Config:
+    def _configure(self) -> AnyConfig:
         """The preset's settings with the user's in their place."""
         config = find_preset(self.preset)
-        training, network = config.training, config.network
-        if self.steps is not None:
-            training = replace(training, steps=check_count("steps", self.steps, least=1))
-        if self.batch_size is not None:
-            training = replace(training, batch_size=check_count("batch_size", self.batch_size, least=1))
+        width, blocks = ("width", "blocks") if isinstance(config, Config) else ("channels", "layers")
+        counts = {
+            "steps": ("training.steps", 1),
+            "epochs": ("training.epochs", 1),
+            "batch_size": ("training.batch_size", 1),
+            "width": (f"network.{width}", 1),
+            "blocks": (f"network.{blocks}", 0 if isinstance(config, Config) else 1),
+        }
+        changes: dict[str, Any] = {}
+        for name, (path, least) in counts.items():
+            if getattr(self, name) is not None:
+                changes[path] = check_count(name, getattr(self, name), least=least)
         if self.learning_rate is not None:
-            training = replace(training, learning_rate=check_positive("learning_rate", self.learning_rate))
-        if self.width is not None:
-            network = replace(network, width=check_count("width", self.width, least=1))
-        if self.blocks is not None:
-            network = replace(network, blocks=check_count("blocks", self.blocks, least=0))
+            changes["training.learning_rate"] = check_positive("learning_rate", self.learning_rate)
         check_count("max_categories", self.max_categories, least=2)
-        return replace(config, training=training, network=network)
-
-    def _draw(self, known: EncodedTable, seed: int, solver: SolverConfig, desc: str) -> pd.DataFrame:
-        """Complete rows, drawn given the known cells."""
-        boundaries, starts = self.codec_.boundaries.to(self.device_), self.codec_.starts.to(self.device_)
-        places = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
-        codes = _empty_codes(known)
-        for start, stop, x in draw(
-            self._networks.generator, known, solver, self._backend, seed, verbose=self.verbose, desc=desc
-        ):
-            places[start:stop], codes[start:stop] = self._backend.decode(x, known.offsets, boundaries, starts)
-        return self.codec_.decode(places, codes)
+        if self.settings is not None and not isinstance(self.settings, Mapping):
+            raise TypeError(f"settings must be a mapping from names to values, got {type(self.settings).__name__}")
+        return override(config, {**changes, **(self.settings or {})})
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_networks"):
+        if not hasattr(self, "_method") or not self._method.fitted:
             raise ValueError("this model is not fitted: call fit first")
-
-
-def _empty_codes(table: EncodedTable) -> Tensor:
-    """Room for a code in every categorical cell: int16 ``[N, K]``."""
-    return torch.empty((len(table), table.layout.num_categorical), dtype=torch.int16)
 
 
 def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:

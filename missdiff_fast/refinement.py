@@ -10,12 +10,13 @@ import torch
 
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import Config
+from missdiff_fast.history import History
 from missdiff_fast.imputation import probe_loss
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.resemblance import distance
 from missdiff_fast.sampling import TILE, fill, unknown
 from missdiff_fast.table.encoded import EncodedTable
-from missdiff_fast.training import History, Phase, train
+from missdiff_fast.training import Phase, train
 
 _MIN_ROWS_TO_HOLD_OUT = 200
 _DRAWN_ROWS, _COMPARED_ROWS = 2 * TILE, 1 << 16  # to judge a network by, and at most so many rows of the table

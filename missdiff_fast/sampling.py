@@ -29,15 +29,16 @@ def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable
     )
 
 
-def tiles(table: EncodedTable) -> Iterator[tuple[int, int, EncodedTable]]:
-    """The table cut into pieces of TILE rows, the last one padded with missing cells: (start, stop, piece)."""
-    for start in range(0, len(table), TILE):
-        piece = table.rows(slice(start, start + TILE))
+def tiles(table: EncodedTable, size: int = TILE) -> Iterator[tuple[int, int, EncodedTable]]:
+    """The table cut into pieces of ``size`` rows, the last one padded with missing cells: (start, stop, piece)."""
+    for start in range(0, len(table), size):
+        piece = table.rows(slice(start, start + size))
         count = len(piece)
-        if count < TILE:
-            pad = unknown(TILE - count, table.layout, table.device)
+        if count < size:
+            pad = unknown(size - count, table.layout, table.device)
+            values = None if piece.values is None else torch.cat([piece.values, pad.continuous.to(piece.values.dtype)])
             continuous = torch.cat([piece.continuous, pad.continuous.to(piece.continuous.dtype)])
-            piece = EncodedTable(continuous, torch.cat([piece.codes, pad.codes]), table.layout)
+            piece = EncodedTable(continuous, torch.cat([piece.codes, pad.codes]), table.layout, values)
         yield start, start + count, piece
 
 

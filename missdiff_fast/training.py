@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
+from missdiff_fast.history import History, Progress
 from missdiff_fast.table.encoded import EncodedTable
-
-_LOG_EVERY = 50
-
-
-@dataclass
-class History:
-    """The course of training: the mean loss of every 50 steps, counted over all phases."""
-
-    step: list[int] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    started: float = field(default_factory=time.perf_counter)
-
-    def add(self, step: int, loss: float) -> None:
-        """One point of the curve; seconds are wall time since training began."""
-        self.step.append(step)
-        self.loss.append(loss)
-        self.seconds.append(round(time.perf_counter() - self.started, 3))
 
 
 @dataclass(frozen=True)
@@ -84,7 +65,7 @@ class WeightAverage:
             weight.copy_(average)
 
 
-def _batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+def batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Row numbers, a fresh permutation for every pass: int64 ``[min(batch_size, num_rows)]`` each, without end.
 
     What a pass has left over for less than a batch is dropped: noise is keyed by row and step, so that a row may not
@@ -134,52 +115,39 @@ def train(
         The loss is no longer finite.
     """
     device, columns = table.device, table.layout.num_columns
-    batches = _batches(
+    order = batches(
         len(table), phase.batch_size, torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
     )
     state_seed, level_seed, noise_seed = (derive(seed, p) for p in ("states", "levels", "noise"))
     optimizer = torch.optim.AdamW(network.parameters(), lr=phase.learning_rate, weight_decay=0.0, fused=True)
     average = WeightAverage(network, phase.ema)
     source, observed = filled if filled is not None else table, table.observed()
-    running = torch.zeros((), device=device)
     network.train()
-    bar = tqdm(total=phase.steps, desc=phase.name, unit="step", delay=2, disable=None if verbose else True)
     try:
-        for t in range(phase.steps):
-            step = phase.first_step + t
-            rate = 0.5 * (1 + math.cos(math.pi * t / phase.steps)) * min(1.0, (t + 1) / phase.warmup)
-            optimizer.param_groups[0]["lr"] = phase.learning_rate * rate
-            rows = next(batches).to(device)
-            uniform = backend.uniform(rows, columns + 3, backend.make_key(state_seed, step, device))
-            level = backend.normal(rows, 1, backend.make_key(level_seed, step, device))
-            sigma = draw_sigma(level[:, 0], objective)
-            seen = observed[rows]
-            shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
-            states = draw_states(uniform[:, :-1], seen, shown, objective)
-            x = backend.perturb(
-                source, rows, states, torch.ones_like(sigma), sigma, backend.make_key(noise_seed, step, device)
-            )
-            prediction = network(x, sigma, states)
-            loss = backend.masked_loss(
-                prediction, table, rows, states, noise_weight(sigma), mean_weight=objective.mean_weight
-            )
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            average.update()
-            running += loss.detach()
-            if (t + 1) % _LOG_EVERY == 0 or t + 1 == phase.steps:
-                _log(history, bar, step + 1, float(running) / (t % _LOG_EVERY + 1))
-                running.zero_()
-            bar.update()
+        with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
+            for t in range(phase.steps):
+                step = phase.first_step + t
+                rate = 0.5 * (1 + math.cos(math.pi * t / phase.steps)) * min(1.0, (t + 1) / phase.warmup)
+                optimizer.param_groups[0]["lr"] = phase.learning_rate * rate
+                rows = next(order).to(device)
+                uniform = backend.uniform(rows, columns + 3, backend.make_key(state_seed, step, device))
+                level = backend.normal(rows, 1, backend.make_key(level_seed, step, device))
+                sigma = draw_sigma(level[:, 0], objective)
+                seen = observed[rows]
+                shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
+                states = draw_states(uniform[:, :-1], seen, shown, objective)
+                x = backend.perturb(
+                    source, rows, states, torch.ones_like(sigma), sigma, backend.make_key(noise_seed, step, device)
+                )
+                prediction = network(x, sigma, states)
+                loss = backend.masked_loss(
+                    prediction, table, rows, states, noise_weight(sigma), mean_weight=objective.mean_weight
+                )
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                average.update()
+                progress.add(loss)
     finally:
-        bar.close()
         average.apply()
         network.eval()
-
-
-def _log(history: History, bar: tqdm, step: int, loss: float) -> None:
-    if not math.isfinite(loss):
-        raise FloatingPointError(f"the loss is {loss} at step {step}: training diverged; use a lower learning_rate")
-    history.add(step, loss)
-    bar.set_postfix(loss=f"{loss:.3f}", refresh=False)

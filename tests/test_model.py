@@ -291,7 +291,9 @@ class TestSaveAndLoad:
 
     def test_weights_that_impute_are_kept_apart(self, table: pd.DataFrame, tmp_path: Path) -> None:
         model = MissDiff(steps=10, random_state=0, verbose=False).fit(table)
-        for weight in model._networks.imputer.parameters():
+        networks = model._method._networks
+        networks.imputer = copy.deepcopy(networks.generator)
+        for weight in networks.imputer.parameters():
             torch.nn.init.normal_(weight, std=0.1)
         model.save(tmp_path / "m")
         pd.testing.assert_frame_equal(MissDiff.load(tmp_path / "m").impute(table), model.impute(table))

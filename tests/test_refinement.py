@@ -12,10 +12,10 @@ import torch
 
 from missdiff_fast import MissDiff, refinement
 from missdiff_fast.config import Config, NetworkConfig, TrainingConfig
+from missdiff_fast.history import History
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.refinement import Networks, _hold_out, run_phases
 from missdiff_fast.table.encoded import EncodedTable, Layout
-from missdiff_fast.training import History
 
 LAYOUT = Layout(2, (3,))
 CONFIG = replace(Config(), network=NetworkConfig(width=16, blocks=1), training=TrainingConfig(steps=6, batch_size=32))

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.history import History
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
-from missdiff_fast.training import History, Phase, WeightAverage, _batches, train
+from missdiff_fast.training import Phase, WeightAverage, batches, train
 
 LAYOUT = Layout(2, (3,))
 
@@ -47,8 +48,8 @@ def test_steps_that_are_no_multiple_of_fifty_are_logged(backend: ModuleType) -> 
 
 
 def test_batches_are_passes_over_the_rows() -> None:
-    batches = _batches(12, 4, torch.Generator().manual_seed(0))
-    rows = torch.cat([next(batches) for _ in range(6)])
+    order = batches(12, 4, torch.Generator().manual_seed(0))
+    rows = torch.cat([next(order) for _ in range(6)])
     assert sorted(rows[:12].tolist()) == list(range(12))
     assert sorted(rows[12:].tolist()) == list(range(12))
     assert rows[:12].tolist() != rows[12:].tolist()
@@ -56,15 +57,15 @@ def test_batches_are_passes_over_the_rows() -> None:
 
 @pytest.mark.parametrize(("rows", "size"), [(3, 7), (10, 4), (10, 10), (1, 1)])
 def test_no_row_comes_twice_in_a_batch(rows: int, size: int) -> None:
-    batches = _batches(rows, size, torch.Generator().manual_seed(0))
+    order = batches(rows, size, torch.Generator().manual_seed(0))
     for _ in range(30):
-        batch = next(batches)
+        batch = next(order)
         assert len(batch) == len(batch.unique()) == min(rows, size)
 
 
 def test_every_row_comes_in_time() -> None:
-    batches = _batches(10, 4, torch.Generator().manual_seed(0))
-    assert torch.cat([next(batches) for _ in range(40)]).unique().tolist() == list(range(10))
+    order = batches(10, 4, torch.Generator().manual_seed(0))
+    assert torch.cat([next(order) for _ in range(40)]).unique().tolist() == list(range(10))
 
 
 def test_average_by_hand() -> None:

@@ -30,3 +30,27 @@ def karras_grid(steps: int, sigma_max: float, sigma_min: float, rho: float) -> T
     levels = (ends[0] + ramp * (ends[1] - ends[0])) ** rho
     levels[0], levels[-1] = sigma_max, sigma_min if steps > 1 else sigma_max
     return torch.cat([levels, torch.zeros(1, dtype=torch.float64)])
+
+
+def quadratic_betas(steps: int, beta_min: float, beta_max: float) -> Tensor:
+    """The paper's variance schedule, beta_1 to beta_T, whose root rises evenly: float64 ``[steps]``.
+
+    >>> quadratic_betas(3, 0.01, 0.25).tolist()
+    [0.01, 0.09, 0.25]
+    """
+    return torch.linspace(beta_min**0.5, beta_max**0.5, steps, dtype=torch.float64).square()
+
+
+def signal_share(betas: Tensor) -> Tensor:
+    """alpha-bar of the variance-preserving process, ``prod(1 - beta)`` up to each step: float64 ``[steps]``."""
+    return torch.cumprod(1 - betas, 0)
+
+
+def geometric_sigmas(steps: int, sigma_min: float, sigma_max: float) -> Tensor:
+    """Noise levels of the variance-exploding process of Song et al. (2021), ascending: float64 ``[steps]``.
+
+    >>> geometric_sigmas(3, 0.1, 10.0).round(decimals=3).tolist()
+    [0.1, 1.0, 10.0]
+    """
+    ends = torch.tensor([sigma_min, sigma_max], dtype=torch.float64).log()
+    return torch.linspace(float(ends[0]), float(ends[1]), steps, dtype=torch.float64).exp()

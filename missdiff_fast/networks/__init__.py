@@ -1,5 +1,6 @@
-"""Networks that predict clean rows from noisy ones."""
+"""Networks that make clean rows out of noisy ones: the default model's and the paper's."""
 
+from missdiff_fast.networks.csdi import CSDINetwork
 from missdiff_fast.networks.mlp import Denoiser
 
-__all__ = ["Denoiser"]
+__all__ = ["CSDINetwork", "Denoiser"]

@@ -252,6 +252,11 @@ class Codec:
                 raise ValueError(f"column {name!r} was constant in fit, {known!r}: {value!r} cannot be given")
 
     @property
+    def scales(self) -> Tensor:
+        """What a standardised value of 1 stands for in each continuous column, in raw units: float64 ``[C]``."""
+        return torch.tensor([coder.resolution.sd for coder in self._continuous], dtype=torch.float64)
+
+    @property
     def columns(self) -> list[Name]:
         """The columns' names in their original order."""
         return list(self.schema.names)

@@ -1,11 +1,9 @@
-"""Every setting of a model, with the default preset's values."""
+"""Settings of the default model."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
-
-PRESETS = ("default",)
 
 
 @dataclass(frozen=True)
@@ -38,10 +36,11 @@ class ObjectiveConfig:
 class TrainingConfig:
     """AdamW with warm-up and cosine decay, and an average of the weights.
 
-    ``steps`` and ``batch_size`` of None are chosen from the number of rows; see `settle`.
+    ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `settle`, or from ``epochs``.
     """
 
     steps: int | None = None
+    epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float = 2e-3
     warmup: int = 100
@@ -54,7 +53,8 @@ class TrainingConfig:
         (3000, 512)
         """
         batch_size = self.batch_size or min(512, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
-        return self.steps or min(3000, max(500, 200 * num_rows // batch_size)), batch_size
+        steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
+        return steps or min(3000, max(500, 200 * num_rows // batch_size)), batch_size
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,3 @@ class Config:
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**data["solver"]),
         )
-
-
-def preset(name: str) -> Config:
-    """The settings of a preset.
-
-    >>> preset("default").network.width
-    128
-    """
-    if name not in PRESETS:
-        raise ValueError(f"unknown preset {name!r}; this version has {', '.join(map(repr, PRESETS))}")
-    return Config(preset=name)

@@ -1,0 +1,133 @@
+"""Settings of the paper's model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from missdiff_fast.table.min_max import MISSING_CODES
+
+
+@dataclass(frozen=True)
+class DiffusionConfig:
+    """The noising process and its reverse.
+
+    ``sde`` is "vp" (beta_1 to beta_T, the paper's) or "ve" (sigma from ``sigma_min`` to ``sigma_max``). ``steps`` is
+    T: 100, or 150 for MIMIC4ED. ``variance`` of a reverse step is "beta", as Algorithm 2 prints it, or "posterior".
+    """
+
+    sde: str = "vp"
+    steps: int = 100
+    beta_min: float = 1e-4
+    beta_max: float = 0.5
+    sigma_min: float = 0.01
+    sigma_max: float = 10.0
+    variance: str = "beta"
+
+    def __post_init__(self) -> None:
+        _choice("diffusion.sde", self.sde, ("vp", "ve"))
+        _choice("diffusion.variance", self.variance, ("beta", "posterior"))
+        _whole("diffusion.steps", self.steps, 2)
+        if not 0 < self.beta_min <= self.beta_max < 1:
+            raise ValueError(f"0 < diffusion.beta_min <= beta_max < 1, got {self.beta_min} and {self.beta_max}")
+        if not 0 < self.sigma_min < self.sigma_max:
+            raise ValueError(f"0 < diffusion.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
+
+
+@dataclass(frozen=True)
+class CSDIConfig:
+    """The network over columns as tokens; see `missdiff_fast.networks.CSDINetwork`."""
+
+    channels: int = 64
+    layers: int = 4
+    heads: int = 4
+    embedding: int = 128
+    column_embedding: int = 128
+    feature_embedding: int = 8
+    hidden: int = 64
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("channels", "layers", "heads"):
+            _whole(f"network.{name}", getattr(self, name), 1)
+        if self.channels % self.heads:
+            raise ValueError(
+                f"network.channels must be a multiple of network.heads, got {self.channels} and {self.heads}"
+            )
+
+
+@dataclass(frozen=True)
+class EpochsConfig:
+    """Adam, its rate cut to a tenth at shares of the steps. ``steps`` overrides ``epochs``."""
+
+    epochs: int = 250
+    steps: int | None = None
+    batch_size: int = 64
+    learning_rate: float = 5e-4
+    weight_decay: float = 1e-6
+    milestones: tuple[float, ...] = (0.25, 0.5, 0.75, 0.9)
+    decay: float = 0.1
+
+    def settle(self, num_rows: int) -> tuple[int, int]:
+        """Steps and batch size for a table.
+
+        >>> EpochsConfig().settle(16_000)
+        (62500, 64)
+        """
+        batch_size = min(self.batch_size, num_rows)
+        return self.steps or max(1, self.epochs * (num_rows // batch_size)), batch_size
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of a step, counted from 0.
+
+        >>> EpochsConfig().rate(50, 100) == 5e-4 * 0.1**2
+        True
+        """
+        return self.learning_rate * self.decay ** sum(step >= int(share * steps) for share in self.milestones)
+
+
+@dataclass(frozen=True)
+class PaperConfig:
+    """All settings of the paper's model.
+
+    ``missing`` is what stands for a missing category, "category" or "zero" (`missdiff_fast.table.min_max`);
+    ``draws`` is how many draws an imputation takes the median of.
+    """
+
+    preset: str = "paper"
+    missing: str = "category"
+    draws: int = 100
+    diffusion: DiffusionConfig = field(default_factory=DiffusionConfig)
+    network: CSDIConfig = field(default_factory=CSDIConfig)
+    training: EpochsConfig = field(default_factory=EpochsConfig)
+
+    def __post_init__(self) -> None:
+        _choice("missing", self.missing, MISSING_CODES)
+        _whole("draws", self.draws, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain dictionaries, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> PaperConfig:
+        """The inverse of `to_dict`, also after a way through JSON."""
+        training = {**data["training"], "milestones": tuple(data["training"]["milestones"])}
+        return cls(
+            preset=data["preset"],
+            missing=data["missing"],
+            draws=data["draws"],
+            diffusion=DiffusionConfig(**data["diffusion"]),
+            network=CSDIConfig(**data["network"]),
+            training=EpochsConfig(**training),
+        )
+
+
+def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

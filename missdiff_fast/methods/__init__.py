@@ -1,0 +1,22 @@
+"""The two ways of training on tables with holes: column states (the default) and the paper's Algorithms 1 and 2."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import torch
+
+from missdiff_fast.config import AnyConfig, PaperConfig
+from missdiff_fast.methods.base import Method
+from missdiff_fast.methods.column_states import ColumnStates
+from missdiff_fast.methods.noise_prediction import NoisePrediction
+from missdiff_fast.table import Codec
+
+__all__ = ["ColumnStates", "Method", "NoisePrediction", "make_method"]
+
+
+def make_method(codec: Codec, config: AnyConfig, device: torch.device, backend: ModuleType) -> Method:
+    """The method that a configuration is of."""
+    if isinstance(config, PaperConfig):
+        return NoisePrediction(codec, config, device, backend)
+    return ColumnStates(codec, config, device, backend)

@@ -1,0 +1,139 @@
+"""The default method: every column of a row is hidden, noisy or clean, and the network is told which."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from types import ModuleType
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from missdiff_fast._seeding import derive
+from missdiff_fast.config import Config
+from missdiff_fast.diffusion.likelihood import evidence_bound
+from missdiff_fast.diffusion.process import Process, variance_exploding
+from missdiff_fast.history import History
+from missdiff_fast.imputation import one_pass
+from missdiff_fast.methods.base import Method, empty_codes, part
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
+from missdiff_fast.refinement import Networks, run_phases
+from missdiff_fast.sampling import TILE, draw, most_probable, tiles
+from missdiff_fast.table import Codec, EncodedTable
+
+_INIT_LOCK = threading.Lock()  # initial weights come from torch's one generator, which other threads may be seeding
+_BOUND_LEVELS = 100, 0.02, 20.0  # steps, least and greatest sigma: the range that training covers
+
+
+class ColumnStates(Method):
+    """One network for drawing, with all columns noisy or known ones clean, and for imputing, with missing ones hidden.
+
+    See `missdiff_fast.refinement` for its training.
+    """
+
+    def __init__(self, codec: Codec, config: Config, device: torch.device, backend: ModuleType) -> None:
+        super().__init__(codec, device, backend)
+        self.config = config
+
+    @property
+    def fitted(self) -> bool:
+        """As `Method.fitted`."""
+        return hasattr(self, "_networks")
+
+    def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
+        """As `Method.fit`."""
+        with _INIT_LOCK, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(derive(seed, "weights"))
+            network = self._network()
+        self._networks = Networks(network, network)
+        missing = 1 - float(table.observed().float().mean())
+        rounds = self.config.refine.rounds_for(missing) if refine else 0
+        run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
+
+    def draw(
+        self, known: EncodedTable, seed: int, *, careful: bool = False, verbose: bool = False, desc: str = "sample"
+    ) -> pd.DataFrame:
+        """As `Method.draw`."""
+        solver = self.config.solver
+        if careful:
+            solver = replace(solver, steps=self.config.refine.solver_steps)
+        boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
+        places = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
+        codes = empty_codes(known)
+        for start, stop, x in draw(
+            self._networks.generator, known, solver, self.backend, seed, verbose=verbose, desc=desc
+        ):
+            places[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
+        return self.codec.decode(places, codes)
+
+    def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
+        """Conditional means and most probable categories, in one pass."""
+        means, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
+        for a, b, logits, mean in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
+            means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
+        return self.codec.decode_means(means, codes)
+
+    def chances(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
+        """As `Method.chances`, in one pass."""
+        first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
+        chances = torch.empty((len(table), last - first))
+        for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
+            chances[a:b] = torch.softmax(logits[:, first:last], 1)
+        return chances
+
+    @torch.inference_mode()
+    def bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
+        """As `Method.bound`, of the encoded cells noised at the least level; the missing ones are hidden.
+
+        The network models the observed columns of a row by themselves, so the bound needs no factor for what is
+        missing (unlike that of the paper's Theorem 3.2).
+        """
+        process = variance_exploding(*_BOUND_LEVELS)
+        bounds = torch.empty(len(table), dtype=torch.float64)
+        total = -(-len(table) // TILE) * len(process)
+        with tqdm(total=total, desc="score", unit="step", delay=2, disable=None if verbose else True) as bar:
+            for start, stop, piece in tiles(table):
+                bounds[start:stop] = self._bound(piece, start, process, seed, bar)[: stop - start].cpu()
+        return bounds
+
+    def _bound(self, piece: EncodedTable, start: int, process: Process, seed: int, bar: tqdm) -> Tensor:
+        backend, layout, network = self.backend, piece.layout, self._networks.generator
+        rows, ones = torch.arange(TILE, device=self.device), torch.ones(TILE, device=self.device)
+        seen = piece.observed()
+        observed = seen[:, layout.groups(self.device)]
+        clean = torch.where(seen, CLEAN, HIDDEN).to(torch.uint8)
+        states = torch.where(seen, NOISY, HIDDEN).to(torch.uint8)
+        x0 = backend.perturb(piece, rows, clean, ones, ones, backend.make_key(0, 0, self.device))
+        errors = torch.empty((TILE, len(process)), dtype=torch.float64, device=self.device)
+        for t, sigma in enumerate(process.sigma.tolist()):
+            eps = backend.normal(rows + start, layout.width, backend.make_key(derive(seed, "bound"), t, self.device))
+            prediction = network(x0 + sigma * eps, sigma * ones[:1], states)
+            groups = torch.split(prediction[:, : layout.width], [layout.num_continuous, *layout.cardinalities], 1)
+            guess = torch.cat([groups[0], *(torch.softmax(group, 1) for group in groups[1:])], 1)
+            # The noise that leads from the predicted clean row to this one errs by the row's error over sigma.
+            errors[:, t] = torch.where(observed, ((guess - x0) / sigma).double() ** 2, 0.0).sum(1)
+            bar.update()
+        return evidence_bound(process, errors, x0.double(), observed)
+
+    def weights(self) -> dict[str, Tensor]:
+        """As `Method.weights`."""
+        weights = {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
+        if self._networks.imputer is not self._networks.generator:
+            weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
+        return weights
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """As `Method.load`."""
+        generator = self._network()
+        generator.load_state_dict(part(weights, "generator"))
+        imputer = generator
+        if part(weights, "imputer"):
+            imputer = self._network()
+            imputer.load_state_dict(part(weights, "imputer"))
+        self._networks = Networks(generator.eval(), imputer.eval())
+
+    def _network(self) -> Denoiser:
+        return Denoiser(self.codec.layout, **vars(self.config.network)).to(self.device)

@@ -1,0 +1,220 @@
+"""The paper's method: a network predicts the noise of zero-filled rows, and is judged on observed cells alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from missdiff_fast._seeding import derive
+from missdiff_fast.config import DiffusionConfig, PaperConfig
+from missdiff_fast.diffusion.likelihood import evidence_bound
+from missdiff_fast.diffusion.process import Process, variance_exploding, variance_preserving
+from missdiff_fast.history import History, Progress
+from missdiff_fast.methods.base import Method, empty_codes, part
+from missdiff_fast.networks import CSDINetwork
+from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
+from missdiff_fast.sampling import most_probable, tiles
+from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table.min_max import MinMax
+from missdiff_fast.training import batches
+
+# Every network call sees as many rows, so that row i of a sample depends on (seed, i) alone; see `sampling.TILE`. Fewer
+# than there, for a row is as many tokens as it has encoded columns.
+TILE = 256
+_RNG_LOCK = threading.Lock()  # initial weights and dropout come from torch's one generator
+
+
+class NoisePrediction(Method):
+    """MissDiff as printed: masked denoising score matching (Algorithm 1) and ancestral sampling (Algorithm 2).
+
+    Known cells of a row to be completed are held by replacement: at every level they are noised afresh and written
+    over the chain's own. An imputation is the median of many chains, as in the released code.
+    """
+
+    def __init__(self, codec: Codec, config: PaperConfig, device: torch.device, backend: ModuleType) -> None:
+        super().__init__(codec, device, backend)
+        self.config = config
+        self.process = make_process(config.diffusion)
+        self._alpha, self._sigma = self.process.alpha.float().to(device), self.process.sigma.float().to(device)
+        self._coefficients = self.process.coefficients.float().to(device)
+
+    @property
+    def fitted(self) -> bool:
+        """As `Method.fitted`."""
+        return hasattr(self, "_network")
+
+    def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
+        """Algorithm 1. ``refine`` has no meaning here."""
+        self._learn_encoding(table)
+        with _RNG_LOCK, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(derive(seed, "weights"))
+            self._network = self._new_network().train()
+            try:
+                self._train(table, seed, history, verbose)
+            finally:
+                self._network.eval()
+
+    def _learn_encoding(self, table: EncodedTable) -> None:
+        self._min_max = MinMax.fit(table, self.codec.scales, self.config.missing)
+        self._worst_missing = 1 - table.observed().double().mean(0).min().cpu()
+
+    def _train(self, table: EncodedTable, seed: int, history: History, verbose: bool) -> None:
+        settings, backend, device = self.config.training, self.backend, self.device
+        steps, batch_size = settings.settle(len(table))
+        cells, (low, high) = self._min_max.encode(table), self._min_max.levels
+        # Every cell is noised, also what stands for a missing one; judged are the observed ones.
+        judged = torch.where(table.observed(), NOISY, HIDDEN).to(torch.uint8)
+        noisy = torch.full((batch_size, judged.shape[1]), NOISY, dtype=torch.uint8, device=device)
+        optimizer = torch.optim.Adam(
+            self._network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+        )
+        order = batches(len(table), batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
+        level_seed, noise_seed = derive(seed, "levels"), derive(seed, "noise")
+        with Progress(history, "fit", steps, verbose) as progress:
+            for step in range(steps):
+                optimizer.param_groups[0]["lr"] = settings.rate(step, steps)
+                rows = next(order).to(device)
+                uniform = backend.uniform(rows, 1, backend.make_key(level_seed, step, device))[:, 0]
+                t = (uniform * len(self.process)).long().clamp(max=len(self.process) - 1)
+                key = backend.make_key(noise_seed, step, device)
+                x = backend.perturb(cells, rows, noisy, self._alpha[t], self._sigma[t], key, low=low, high=high)
+                loss = backend.masked_noise_loss(self._predict(x, t), cells, rows, judged[rows], key)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                progress.add(loss)
+
+    def draw(
+        self, known: EncodedTable, seed: int, *, careful: bool = False, verbose: bool = False, desc: str = "sample"
+    ) -> pd.DataFrame:
+        """Algorithm 2. ``careful`` has no meaning here: there are always T steps."""
+        return self._rows(known, ((a, b, chains[0]) for a, b, chains in self._chains(known, [seed], verbose, desc)))
+
+    def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
+        """The median of ``draws`` chains for every encoded cell, and of a group's medians the greatest."""
+        chains = self._chains(table, self._draw_seeds(seed), verbose, "impute")
+        return self._rows(table, ((a, b, chain.median(0).values) for a, b, chain in chains))
+
+    def chances(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
+        """As `Method.chances`: the shares of ``draws`` chains that end in each category."""
+        count, first = table.layout.cardinalities[group], int(self._min_max.layout.offsets()[group])
+        chances = torch.empty((len(table), count))
+        for a, b, chain in self._chains(table, self._draw_seeds(seed), verbose, "impute"):
+            winners = chain[:, :, first : first + count].argmax(2)
+            chances[a:b] = torch.nn.functional.one_hot(winners, count).float().mean(0)
+        return chances
+
+    @torch.inference_mode()
+    def bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
+        """The right-hand side of Theorem 3.2 for each row's encoded cells, with rho_max of the training table."""
+        bounds = torch.empty(len(table), dtype=torch.float64)
+        noise_seed, T = derive(seed, "bound"), len(self.process)
+        with self._bar(table, 1, verbose, "score") as bar:
+            for start, stop, piece in tiles(table, TILE):
+                rows, observed, x0 = self._clean(piece, start)
+                errors = torch.empty((TILE, T), dtype=torch.float64, device=self.device)
+                for t in range(T):
+                    key = self.backend.make_key(noise_seed, t, self.device)
+                    eps = self.backend.normal(rows, x0.shape[1], key)
+                    x = self._alpha[t] * x0 + self._sigma[t] * eps
+                    error = eps - self._predict(x, rows.new_tensor([t]))
+                    errors[:, t] = torch.where(observed, error.double() ** 2, 0.0).sum(1)
+                    bar.update()
+                factor = 1 / (1 - float(self._worst_missing))
+                bound = evidence_bound(self.process, errors, x0.double(), observed, factor)
+                bounds[start:stop] = bound[: stop - start].cpu()
+        return bounds
+
+    def weights(self) -> dict[str, Tensor]:
+        """As `Method.weights`."""
+        network = {f"network.{name}": tensor for name, tensor in self._network.state_dict().items()}
+        encoding = {"encoding.low": self._min_max.low, "encoding.span": self._min_max.span}
+        return network | encoding | {"encoding.worst_missing": self._worst_missing}
+
+    def load(self, weights: dict[str, Tensor]) -> None:
+        """As `Method.load`."""
+        low, span = weights["encoding.low"].to(self.device), weights["encoding.span"].to(self.device)
+        self._min_max = MinMax.make(low, span, self.codec.scales, self.codec.layout, self.config.missing)
+        self._worst_missing = weights["encoding.worst_missing"]
+        self._network = self._new_network()
+        self._network.load_state_dict(part(weights, "network"))
+        self._network.eval()
+
+    def _new_network(self) -> CSDINetwork:
+        width, steps = self._min_max.layout.width, len(self.process)
+        return CSDINetwork(width, steps, **vars(self.config.network)).to(self.device)
+
+    def _predict(self, x: Tensor, t: Tensor) -> Tensor:
+        """The predicted noise. Rows of the variance-exploding process are brought to a variance near 1 first."""
+        if self.config.diffusion.sde == "ve":
+            x = x * torch.rsqrt(1 + self._sigma[t] ** 2)[:, None]
+        prediction: Tensor = self._network(x, t)
+        return prediction
+
+    def _rows(self, table: EncodedTable, pieces: Iterator[tuple[int, int, Tensor]]) -> pd.DataFrame:
+        """The table that encoded rows ``[stop - start, D]`` stand for."""
+        values, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
+        for start, stop, x in pieces:
+            values[start:stop] = self._min_max.values(x)
+            codes[start:stop] = most_probable(self._min_max.categories(x), self._min_max.layout, self.backend)
+        return self.codec.decode_means(values, codes)
+
+    def _draw_seeds(self, seed: int) -> list[int]:
+        return [derive(seed, "draws", m) for m in range(self.config.draws)]
+
+    def _chains(
+        self, known: EncodedTable, seeds: list[int], verbose: bool, desc: str
+    ) -> Iterator[tuple[int, int, Tensor]]:
+        """Completions of each tile by Algorithm 2, one for each seed: (start, stop, ``[seeds, stop - start, D]``)."""
+        with self._bar(known, len(seeds), verbose, desc) as bar:
+            for start, stop, piece in tiles(known, TILE):
+                yield start, stop, torch.stack([self._chain(piece, start, seed, bar)[: stop - start] for seed in seeds])
+
+    @torch.inference_mode()
+    def _chain(self, piece: EncodedTable, start: int, seed: int, bar: tqdm) -> Tensor:
+        backend, device, replace_seed = self.backend, self.device, derive(seed, "replace")
+        rows, held, clean = self._clean(piece, start)
+        states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
+        offsets, some_held = self._min_max.layout.offsets(device), bool(held.any())
+        x = backend.normal(rows, clean.shape[1], backend.make_key(seed, 0, device)) * self.process.prior
+        for i, t in enumerate(reversed(range(len(self.process)))):
+            if some_held:
+                noise = backend.normal(rows, clean.shape[1], backend.make_key(replace_seed, i, device))
+                x = torch.where(held, self._alpha[t] * clean + self._sigma[t] * noise, x)
+            prediction, key = self._predict(x, rows.new_tensor([t])), backend.make_key(seed, i + 1, device)
+            c = self._coefficients[i]
+            x, _ = backend.step(x, prediction, None, states, offsets, c, rows, key, softmax=False)
+            bar.update()
+        if not bool(torch.isfinite(x).all()):
+            raise FloatingPointError(
+                "the model drew cells that are not finite: fit it again with a lower learning_rate"
+            )
+        return torch.where(held, clean, x)
+
+    def _clean(self, piece: EncodedTable, start: int) -> tuple[Tensor, Tensor, Tensor]:
+        """A tile's global row numbers ``[TILE]``, where it is observed ``[TILE, D]``, and its encoded rows."""
+        inside = torch.arange(TILE, device=self.device)
+        ones, (low, high) = torch.ones(TILE, device=self.device), self._min_max.levels
+        observed = piece.observed()
+        states = torch.full(observed.shape, CLEAN, dtype=torch.uint8, device=self.device)
+        key = self.backend.make_key(0, 0, self.device)  # nothing is noisy, so no noise is drawn
+        cells = self._min_max.encode(piece)
+        x0 = self.backend.perturb(cells, inside, states, ones, ones, key, low=low, high=high)
+        return inside + start, observed[:, self._min_max.layout.groups(self.device)], x0
+
+    def _bar(self, table: EncodedTable, chains: int, verbose: bool, desc: str) -> tqdm:
+        total = -(-len(table) // TILE) * chains * len(self.process)
+        return tqdm(total=total, desc=desc, unit="step", delay=2, disable=None if verbose else True)
+
+
+def make_process(config: DiffusionConfig) -> Process:
+    """The noising process of these settings."""
+    if config.sde == "vp":
+        return variance_preserving(config.steps, config.beta_min, config.beta_max, config.variance)
+    return variance_exploding(config.steps, config.sigma_min, config.sigma_max, config.variance)
