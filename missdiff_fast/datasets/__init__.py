@@ -1,5 +1,17 @@
 """Tables to try the model on."""
 
+from missdiff_fast.datasets.bayesian_network import (
+    BAYESIAN_NETWORK_CONTINUOUS,
+    bayesian_network,
+    bayesian_network_split,
+)
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split, load_census
 
-__all__ = ["CENSUS_CONTINUOUS", "census_split", "load_census"]
+__all__ = [
+    "BAYESIAN_NETWORK_CONTINUOUS",
+    "CENSUS_CONTINUOUS",
+    "bayesian_network",
+    "bayesian_network_split",
+    "census_split",
+    "load_census",
+]
