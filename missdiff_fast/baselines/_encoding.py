@@ -1,0 +1,118 @@
+"""A table as the baselines see it: numbers in [0, 1] and categories as codes, or both as one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import torch
+
+from missdiff_fast.table import Codec, Layout
+
+
+@dataclass(frozen=True)
+class Cells:
+    """N rows: continuous columns first, then categorical ones, as in `missdiff_fast.table.Layout`.
+
+    Parameters
+    ----------
+    values : ndarray
+        Continuous cells, the range observed in fit mapped to [0, 1]: float64 ``[N, C]``; NaN where missing.
+    codes : ndarray
+        Categories, int64 ``[N, K]``; -1 where missing.
+    """
+
+    values: np.ndarray
+    codes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows(self, index: np.ndarray) -> Cells:
+        """Some of the rows, by number or bool mask."""
+        return Cells(self.values[index], self.codes[index])
+
+
+class Encoder:
+    """Min-max scaling and one-hot coding on top of the package's codec, which keeps dtypes, ranges and resolution.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"age": [20, 30, 60], "sex": ["f", None, "m"]})
+    >>> encoder = Encoder.fit(frame)
+    >>> encoder.dense(encoder.encode(frame)).round(2).tolist()
+    [[0.0, 1.0, 0.0], [0.25, nan, nan], [1.0, 0.0, 1.0]]
+    >>> encoder.decode(encoder.cells(np.array([[0.25, 0.3, 0.2]]))).iloc[0].to_dict()
+    {'age': 30, 'sex': 'f'}
+    """
+
+    def __init__(self, codec: Codec, low: np.ndarray, span: np.ndarray) -> None:
+        self.codec, self._low, self._span = codec, low, span
+
+    @classmethod
+    def fit(
+        cls,
+        frame: pd.DataFrame,
+        categorical_columns: Sequence[str] | None = None,
+        missing_values: Sequence[object] = (),
+        max_categories: int = 100,
+    ) -> Encoder:
+        """Learn the columns of a table; errors are those of `missdiff_fast.table.Codec.fit`."""
+        if categorical_columns is not None and not isinstance(categorical_columns, str):
+            categorical_columns = list(categorical_columns)  # of an Index or an array as well
+        codec = Codec.fit(
+            frame,
+            categorical_columns=categorical_columns,
+            missing_values=missing_values,
+            max_categories=max_categories,
+        )
+        values = _values(codec, frame)[0]
+        low = np.nanmin(values, axis=0)
+        return cls(codec, low, np.nanmax(values, axis=0) - low)
+
+    @property
+    def layout(self) -> Layout:
+        """Which columns there are, constant ones apart."""
+        return self.codec.layout
+
+    def encode(self, frame: pd.DataFrame) -> Cells:
+        """The cells of a table that has the learnt columns."""
+        values, codes = _values(self.codec, frame)
+        return Cells((values - self._low) / self._span, codes)
+
+    def decode(self, cells: Cells) -> pd.DataFrame:
+        """Complete cells as a table with the learnt columns, dtypes, ranges and resolution."""
+        values = torch.from_numpy(np.clip(cells.values, 0.0, 1.0) * self._span + self._low)
+        return self.codec.decode_means(values, torch.from_numpy(cells.codes.astype(np.int16)))
+
+    def dense(self, cells: Cells) -> np.ndarray:
+        """The cells as one matrix, categories one-hot: float64 ``[N, D]``; NaN where missing."""
+        groups = [cells.values]
+        for k, size in enumerate(self.layout.cardinalities):
+            code = cells.codes[:, k]
+            groups.append(np.where(code[:, None] < 0, np.nan, np.eye(size)[code]))
+        return np.concatenate(groups, axis=1)
+
+    def cells(self, dense: np.ndarray) -> Cells:
+        """A complete matrix ``[N, D]`` as cells: of each group the greatest column is the category."""
+        C = self.layout.num_continuous
+        codes = np.empty((len(dense), self.layout.num_categorical), dtype=np.int64)
+        for k, block in enumerate(self.blocks()[C:]):
+            codes[:, k] = dense[:, block].argmax(1)
+        return Cells(dense[:, :C].astype(np.float64), codes)
+
+    def blocks(self) -> list[slice]:
+        """Where each of the J columns lies in the matrix."""
+        C, offsets = self.layout.num_continuous, self.layout.offsets().tolist()
+        groups = [slice(a, b) for a, b in pairwise(offsets)]
+        return [slice(c, c + 1) for c in range(C)] + groups
+
+
+def _values(codec: Codec, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Standardised values float64 ``[N, C]`` and codes int64 ``[N, K]``."""
+    table = codec.encode(frame)
+    assert table.values is not None
+    return table.values.numpy().astype(np.float64), table.codes.numpy().astype(np.int64)
