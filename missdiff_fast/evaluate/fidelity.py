@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from missdiff_fast.evaluate._common import check_same_columns, continuous_columns, require
+from missdiff_fast.evaluate._common import check_same_columns, check_same_kinds, continuous_columns, is_time, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ def fidelity(
     Parameters
     ----------
     real, synthetic : DataFrame
-        Complete tables with the same columns; any number of rows each.
+        Tables with the same columns; any number of rows each. Missing cells are left out of the comparison.
     continuous : sequence of str, optional
         The columns to be compared as numbers; dates and durations always are. Default: all with a numeric dtype.
         The others are compared as categories.
@@ -44,7 +44,7 @@ def fidelity(
     ImportError
         Without sdmetrics.
     ValueError
-        Different or unknown columns.
+        Different or unknown columns, one of numbers or dates in one table only, or one without any value.
 
     Examples
     --------
@@ -54,7 +54,12 @@ def fidelity(
     """
     check_same_columns(real, synthetic, ("real", "synthetic"))
     numbers = set(continuous_columns(real, continuous))
-    kinds = {column: "numerical" if column in numbers else _kind(real[column]) for column in real.columns}
+    check_same_kinds(real, synthetic, ("real", "synthetic"))
+    for name, table in (("real", real), ("synthetic", synthetic)):
+        for column in table.columns:
+            if not table[column].notna().any():
+                raise ValueError(f"column {column!r} of the {name} table has no value to compare")
+    kinds = {column: _kind(real[column], column in numbers) for column in real.columns}
     with warnings.catch_warnings():
         # The report's successor wants other metadata and gives the same figures; older releases have this one alone.
         warnings.simplefilter("ignore", FutureWarning)
@@ -67,8 +72,10 @@ def fidelity(
     return pd.DataFrame({"overall": [100 * report.get_score()], "shapes": [100 * shapes], "trends": [100 * trends]})
 
 
-def _kind(column: pd.Series) -> str:
-    return "datetime" if column.dtype.kind in "mM" else "categorical"
+def _kind(column: pd.Series, number: bool) -> str:
+    if is_time(column):
+        return "datetime"
+    return "numerical" if number else "categorical"
 
 
 def _plain(frame: pd.DataFrame, kinds: dict[str, str]) -> pd.DataFrame:

@@ -1,0 +1,68 @@
+"""Numbers made of a table's columns, for models that take nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.evaluate._common import as_numbers, in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_MAX_CATEGORIES = 100
+_HEAVY, _SMALLEST, _TOP = 1000.0, 0.01, 5.0
+
+
+class Features:
+    """The features of tables, their scales and categories learnt from one of them.
+
+    A column of numbers gives one feature: log(max(x, 0.01)) where the table learnt from has no negative value and one
+    of 1000 or more, otherwise x mapped linearly so that this table's range becomes [0, 5] (0 for a constant). Durations
+    count in hours, dates in days. Any other column gives one indicator for each of its 100 most frequent categories
+    there; a category without an indicator, such as one that only another table has, makes all of them 0.
+
+    Source: the scales are those of Kim et al. (2023), STaSy, whose published code keeps columns of two categories as
+    one feature of 0 and 1, and takes ranges from the real table.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Complete, with the columns to be used.
+    numbers : collection of str
+        The columns taken as numbers.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"x": [0.0, 10.0], "y": ["a", "b"]})
+    >>> Features(table, ["x"]).transform(pd.DataFrame({"x": [4.0, 20.0], "y": ["b", "c"]})).tolist()
+    [[2.0, 0.0, 1.0], [10.0, 0.0, 0.0]]
+    """
+
+    def __init__(self, table: pd.DataFrame, numbers: Collection[str]) -> None:
+        self._ranges: dict[str, tuple[float, float]] = {}
+        self._categories: dict[str, pd.Index] = {}
+        for column in table.columns:
+            if column in numbers:
+                x = as_numbers(table[column])
+                self._ranges[column] = float(x.min()), float(x.max())
+            else:
+                cells = table[column].astype("object")
+                kept = cells.isin(cells.value_counts().index[:_MAX_CATEGORIES])
+                self._categories[column] = pd.Index(in_order(cells[kept]), dtype="object")
+
+    def transform(self, table: pd.DataFrame) -> np.ndarray:
+        """Give the features of a complete table: float64 ``[N, F]``, numbers first."""
+        parts = [np.zeros((len(table), 0))]
+        for column, (low, high) in self._ranges.items():
+            x = as_numbers(table[column])
+            if low >= 0 and high >= _HEAVY:
+                parts.append(np.log(np.maximum(x, _SMALLEST))[:, None])
+            else:
+                parts.append(((x - low) / (high - low or 1.0) * _TOP)[:, None])
+        for column, categories in self._categories.items():
+            codes = categories.get_indexer(pd.Index(table[column], dtype="object"))
+            parts.append((codes[:, None] == np.arange(len(categories))).astype(float))
+        return np.concatenate(parts, axis=1)
