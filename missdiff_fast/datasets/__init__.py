@@ -6,12 +6,16 @@ from missdiff_fast.datasets.bayesian_network import (
     bayesian_network_split,
 )
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split, load_census
+from missdiff_fast.datasets.mimic4ed import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, load_mimic4ed
 
 __all__ = [
     "BAYESIAN_NETWORK_CONTINUOUS",
     "CENSUS_CONTINUOUS",
+    "MIMIC4ED_CATEGORICAL",
+    "MIMIC4ED_CONTINUOUS",
     "bayesian_network",
     "bayesian_network_split",
     "census_split",
     "load_census",
+    "load_mimic4ed",
 ]
