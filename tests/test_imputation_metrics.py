@@ -28,12 +28,14 @@ def test_errors_by_column() -> None:
     assert errors["hidden"].tolist() == [2, 1, 3, 1]
     # a: sqrt((0.3^2 + 0.4^2) / 2); b: 1/4; c: two of three wrong; d: right.
     assert errors["error"].tolist() == pytest.approx([np.sqrt(0.125), 0.25, 2 / 3, 0.0])
+    assert errors["mae"].tolist() == pytest.approx([0.35, 0.25, np.nan, np.nan], nan_ok=True)
 
 
 def test_averages() -> None:
     result = imputation(TRUTH, FILLED, OBSERVED)
-    assert list(result.columns) == ["rmse", "category_error"]
+    assert list(result.columns) == ["rmse", "mae", "category_error"]
     assert result["rmse"].item() == pytest.approx((np.sqrt(0.125) + 0.25) / 2)
+    assert result["mae"].item() == pytest.approx(0.3)
     assert result["category_error"].item() == pytest.approx(100 / 3)
 
 
@@ -65,6 +67,15 @@ def test_nullable_numbers_are_numbers() -> None:
     )
 
 
+def test_durations_and_dates_are_numbers() -> None:
+    lasting = pd.to_timedelta(TRUTH["a"], unit="h"), pd.to_timedelta(FILLED["a"], unit="h")
+    errors = imputation_errors(TRUTH.assign(a=lasting[0]), FILLED.assign(a=lasting[1]), OBSERVED)
+    assert errors["error"].iloc[0] == pytest.approx(np.sqrt(0.125))
+    day = pd.Timestamp("2024-02-29", tz="Asia/Tokyo")
+    errors = imputation_errors(TRUTH.assign(a=day + lasting[0]), FILLED.assign(a=day + lasting[1]), OBSERVED)
+    assert errors["error"].iloc[0] == pytest.approx(np.sqrt(0.125))
+
+
 def test_only_one_kind_of_column_gives_nan_for_the_other() -> None:
     result = imputation(TRUTH[["c", "d"]], FILLED[["c", "d"]], OBSERVED[:, 2:])
     assert np.isnan(result["rmse"].item())
@@ -78,6 +89,7 @@ def test_only_one_kind_of_column_gives_nan_for_the_other() -> None:
         (FILLED[:3], OBSERVED, "must have the same rows and columns"),
         (FILLED, OBSERVED[:, :3], "must have the same rows and columns"),
         (FILLED.assign(c=[None, "u", "u", "w"]), OBSERVED, "column 'c' has hidden cells that are not filled"),
+        (FILLED.assign(a="3"), OBSERVED, "column 'a' holds numbers in the true table and categories in the filled one"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(filled: pd.DataFrame, observed: np.ndarray, message: str) -> None:
@@ -93,6 +105,11 @@ def test_mean_and_mode() -> None:
     assert filled["c"].tolist() == ["w", "w", "w", "w"]
     assert filled["d"].tolist() == ["x", "x", "y", "x"]
     assert holes["a"].isna().sum() == 2
+
+
+def test_the_mode_of_dates() -> None:
+    days = pd.Series(pd.to_datetime(["2024-01-01", None, "2024-01-03", "2024-01-03"]))
+    assert fill_mean_mode(days.to_frame("day"))["day"].tolist() == days.fillna(days[2]).tolist()
 
 
 def test_mean_and_mode_keep_complete_columns_and_the_index() -> None:

@@ -1,7 +1,17 @@
 """How good synthetic rows and filled holes are. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``."""
 
+from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 from missdiff_fast.evaluate.fidelity import fidelity
 from missdiff_fast.evaluate.imputation import fill_mean_mode, imputation, imputation_errors
 from missdiff_fast.evaluate.utility import utility
 
-__all__ = ["fidelity", "fill_mean_mode", "imputation", "imputation_errors", "utility"]
+__all__ = [
+    "draw_errors",
+    "expected_coverage",
+    "fidelity",
+    "fill_mean_mode",
+    "imputation",
+    "imputation_errors",
+    "row_energy",
+    "utility",
+]

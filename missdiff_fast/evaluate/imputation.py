@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.evaluate._common import check_same_columns, continuous_columns
+from missdiff_fast.evaluate._common import continuous_columns, is_time
+from missdiff_fast.evaluate._hidden import hidden_cells
+from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,14 +29,15 @@ def imputation_errors(
     observed : ndarray
         bool ``[N, J]``, False where the cell was hidden, in the columns' order of `truth`.
     continuous : sequence of str, optional
-        The columns measured as numbers; default: all with a numeric dtype in `truth`.
+        The columns measured as numbers; dates and durations always are. Default: all with a numeric dtype in `truth`.
 
     Returns
     -------
     DataFrame
         One row for each column: ``column``; ``kind`` ("continuous" or "categorical"); ``hidden``, the number of hidden
-        cells; ``error``, NaN without any. The error is the root mean squared error after `truth`'s own range is mapped
-        to [0, 1] (NaN for a constant column), or the share of wrong categories.
+        cells; ``error``, NaN without any; ``mae``, NaN for categories. The error is the root mean squared error after
+        `truth`'s own range is mapped to [0, 1] (NaN for a constant column), or the share of wrong categories; ``mae``
+        is the mean absolute error in the same units.
 
     Raises
     ------
@@ -49,39 +52,51 @@ def imputation_errors(
     >>> imputation_errors(truth, filled, observed)["error"].tolist()
     [0.1, 0.5]
     """
-    check_same_columns(truth, filled, ("true", "filled"))
-    if observed.shape != truth.shape or len(filled) != len(truth):
-        raise ValueError(
-            f"the true table is {truth.shape}, the filled one {filled.shape} and the mask {observed.shape}; "
-            "they must have the same rows and columns"
-        )
-    numbers = set(continuous_columns(truth, continuous))
     rows = []
-    for j, column in enumerate(truth.columns):
-        hidden = ~observed[:, j]
-        want, got = truth[column][hidden], filled[column][hidden]
-        if want.isna().any() or got.isna().any():
-            raise ValueError(f"column {column!r} has hidden cells that are not filled or whose truth is not known")
-        if column in numbers:
-            error = _range_error(
-                want.to_numpy(float), got.to_numpy(float), truth[column].to_numpy(float, na_value=np.nan)
-            )
+    for cells in hidden_cells(truth, [filled], observed, continuous):
+        distance = cells.distances()[0]
+        mean = float(distance.mean()) if len(distance) else np.nan
+        if cells.continuous:
+            squared = float((distance**2).mean()) if len(distance) else np.nan
+            rows.append((cells.column, "continuous", len(cells.truth), np.sqrt(squared), mean))
         else:
-            error = float(np.mean(want.to_numpy(object) != got.to_numpy(object))) if hidden.any() else np.nan
-        rows.append((column, "continuous" if column in numbers else "categorical", int(hidden.sum()), error))
-    return pd.DataFrame(rows, columns=["column", "kind", "hidden", "error"])
+            rows.append((cells.column, "categorical", len(cells.truth), mean, np.nan))
+    return pd.DataFrame(rows, columns=["column", "kind", "hidden", "error", "mae"])
 
 
 def imputation(
-    truth: pd.DataFrame, filled: pd.DataFrame, observed: np.ndarray, continuous: Sequence[str] | None = None
+    truth: pd.DataFrame,
+    filled: pd.DataFrame,
+    observed: np.ndarray,
+    continuous: Sequence[str] | None = None,
+    *,
+    draws: Sequence[pd.DataFrame] | None = None,
+    level: float = 0.9,
 ) -> pd.DataFrame:
-    """Average the errors of `imputation_errors` over columns.
+    """Average the errors of `imputation_errors` over columns, and, given draws, the measures of `draw_errors`.
+
+    Parameters
+    ----------
+    truth, filled, observed, continuous
+        As of `imputation_errors`. Means or medians of draws have a smaller RMSE than a single draw.
+    draws : sequence of DataFrame, optional
+        Two or more tables like `filled`, each a random filling, as `missdiff_fast.MissDiff.impute_draws` gives them.
+    level : float
+        The nominal coverage of the draws' intervals, in (0, 1).
 
     Returns
     -------
     DataFrame
-        One row: ``rmse``, in units of the range, mean over continuous columns; ``category_error`` in per cent, mean
-        over categorical ones. NaN without any such column.
+        One row: ``rmse`` and ``mae``, in units of the range, means over continuous columns; ``category_error`` in per
+        cent, mean over categorical ones. NaN without any such column. With `draws` also ``energy`` and
+        ``category_energy``, means over continuous and categorical columns of the cells' energy distances;
+        ``row_energy``, the mean over rows of those of whole rows; ``coverage``, the share of hidden continuous cells
+        that lie in the interval of their draws, and ``expected_coverage``, its value for perfect draws.
+
+    Raises
+    ------
+    ValueError
+        As of `imputation_errors` and `draw_errors`.
 
     Examples
     --------
@@ -89,11 +104,28 @@ def imputation(
     >>> filled = pd.DataFrame({"x": [1.0, 5.0, 10.0], "y": ["b", "b", "b"]})
     >>> observed = np.array([[False, False], [True, False], [True, True]])
     >>> imputation(truth, filled, observed).iloc[0].to_dict()
-    {'rmse': 0.1, 'category_error': 50.0}
+    {'rmse': 0.1, 'mae': 0.1, 'category_error': 50.0}
     """
-    errors = imputation_errors(truth, filled, observed, continuous).groupby("kind")["error"].mean()
-    rmse, wrong = errors.get("continuous", np.nan), errors.get("categorical", np.nan)
-    return pd.DataFrame({"rmse": [rmse], "category_error": [100 * wrong]})
+    found = imputation_errors(truth, filled, observed, continuous)
+    means = found.groupby("kind")[["error", "mae"]].mean().reindex(["continuous", "categorical"])
+    row = {
+        "rmse": means.at["continuous", "error"],
+        "mae": means.at["continuous", "mae"],
+        "category_error": 100 * means.at["categorical", "error"],
+    }
+    if draws is not None:
+        each = draw_errors(truth, draws, observed, continuous, level=level)
+        energies = each.groupby("kind")["energy"].mean()
+        counted = each[each["coverage"].notna()]
+        inside, hidden = (counted["coverage"] * counted["hidden"]).sum(), counted["hidden"].sum()
+        row |= {
+            "energy": energies.get("continuous", np.nan),
+            "category_energy": energies.get("categorical", np.nan),
+            "row_energy": row_energy(truth, draws, observed, continuous),
+            "coverage": inside / hidden if hidden else np.nan,
+            "expected_coverage": expected_coverage(len(draws), level),
+        }
+    return pd.DataFrame({name: [float(value)] for name, value in row.items()})
 
 
 def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None) -> pd.DataFrame:
@@ -104,7 +136,7 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
     frame : DataFrame
         A table with holes, some cell of each column observed.
     continuous : sequence of str, optional
-        The columns to fill with means; default: all with a numeric dtype.
+        The columns to fill with means; default: all with a numeric dtype. Dates and durations are not.
 
     Raises
     ------
@@ -122,15 +154,8 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
         cells = frame[column]
         if not cells.notna().any():
             raise ValueError(f"column {column!r} has no observed cell; drop it")
-        if column in numbers:
+        if column in numbers and not is_time(cells):
             filled[column] = cells.astype("float64").fillna(cells.mean()) if cells.isna().any() else cells
         else:
             filled[column] = cells.where(cells.notna(), cells.mode().iloc[0])
     return pd.DataFrame(filled, index=frame.index)
-
-
-def _range_error(want: np.ndarray, got: np.ndarray, whole: np.ndarray) -> float:
-    span = np.nanmax(whole) - np.nanmin(whole)
-    if span == 0 or not len(want):
-        return np.nan
-    return float(np.sqrt(np.mean(((got - want) / span) ** 2)))
