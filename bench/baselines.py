@@ -52,6 +52,7 @@ def masked_loss(
     states: Tensor,
     weight: Tensor,
     mean_weight: float,
+    column_weight: Tensor | None = None,
 ) -> Tensor:
     B, C, K = rows.shape[0], continuous.shape[1], codes.shape[1]
     D = C + 2 * K
@@ -62,11 +63,15 @@ def masked_loss(
     w = torch.where(state == NOISY, weight[:, None], 1.0)
     d = torch.where(active, prediction[:, :C] - x0, 0.0)
     e = torch.where(active, prediction[:, D:] - value, 0.0)
-    total = (w * d * d).sum() + mean_weight * (e * e).sum()
+    if column_weight is None:
+        total = (w * d * d).sum() + mean_weight * (e * e).sum()
+    else:
+        total = ((w * d * d + mean_weight * e * e) * column_weight[:C]).sum()
     logits = prediction[:, C:D].view(B, K, 2)
     forward = logits[:, :, 1] - logits[:, :, 0]
     entropy = functional.softplus(torch.where(code == 1, -forward, forward))
-    total = total + torch.where(known & (states[:, C:] != CLEAN), entropy, 0.0).sum()
+    entropy = torch.where(known & (states[:, C:] != CLEAN), entropy, 0.0)
+    total = total + (entropy if column_weight is None else entropy * column_weight[C:]).sum()
     return total / (seen.sum() + known.sum()).clamp(min=1)
 
 

@@ -1,4 +1,4 @@
-"""Both losses, forward and backward."""
+"""Both losses, forward and backward; `masked_loss` with column weights, as training calls it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ def with_gradient(loss: Callable[[Tensor], Tensor], prediction: Tensor) -> tuple
     return value.detach(), torch.autograd.grad(value, leaf)[0]
 
 
-def native(w: Workload) -> tuple[Tensor, Tensor]:
-    return with_gradient(
-        lambda p: ops.masked_loss(p, w.table, w.rows, w.states, w.weight, mean_weight=MEAN_WEIGHT), w.prediction
-    )
+def native(w: Workload, column_weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    options: dict[str, Any] = {"mean_weight": MEAN_WEIGHT, "column_weight": column_weight}
+    return with_gradient(lambda p: ops.masked_loss(p, w.table, w.rows, w.states, w.weight, **options), w.prediction)
 
 
 def native_noise(w: Workload) -> tuple[Tensor, Tensor]:
     return with_gradient(lambda p: ops.masked_noise_loss(p, w.table, w.rows, w.states, w.key), w.x)
 
 
-def plain(w: Workload, loss: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
-    t = w.table
+def plain(w: Workload, loss: Callable[..., Tensor], column_weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    cells = (w.table.continuous, w.table.codes, w.table.values)
     return with_gradient(
-        lambda p: loss(p, t.continuous, t.codes, t.values, w.rows, w.states, w.weight, MEAN_WEIGHT), w.prediction
+        lambda p: loss(p, *cells, w.rows, w.states, w.weight, MEAN_WEIGHT, column_weight), w.prediction
     )
 
 
@@ -55,10 +54,13 @@ def compare(op: str, results: list[tuple[Tensor, Tensor]], truth: tuple[Tensor, 
 @pytest.fixture(scope="module")
 def checked(workload: Workload) -> Workload:
     w = workload.head(2000)
-    loss = with_gradient(
-        lambda p: reference.masked_loss(p, w.table, w.rows, w.states, w.weight, mean_weight=MEAN_WEIGHT), w.prediction
-    )
-    compare("masked_loss", [native(w), plain(w, baselines.masked_loss)], loss)
+    for v in (None, w.column_weight):
+        options: dict[str, Any] = {"mean_weight": MEAN_WEIGHT, "column_weight": v}
+        loss = with_gradient(
+            lambda p, options=options: reference.masked_loss(p, w.table, w.rows, w.states, w.weight, **options),  # type: ignore[misc]
+            w.prediction,
+        )
+        compare("masked_loss", [native(w, v), plain(w, baselines.masked_loss, v)], loss)
     width = w.x.shape[1]
     noise_loss = with_gradient(lambda p: reference.masked_noise_loss(p, w.table, w.rows, w.states, w.key), w.x)
     noise = reference.normal(w.rows, width, w.key)
@@ -71,10 +73,10 @@ PLAIN: dict[str, Callable[..., Any]] = {"eager": lambda function: function, "com
 
 def bench_masked_loss(timer: Timer, checked: Workload, implementation: str) -> None:
     if implementation == "native":
-        timer("masked_loss", implementation, lambda: native(checked))
+        timer("masked_loss", implementation, lambda: native(checked, checked.column_weight))
         return
     loss = PLAIN[implementation](baselines.masked_loss)
-    timer("masked_loss", implementation, lambda: plain(checked, loss))
+    timer("masked_loss", implementation, lambda: plain(checked, loss, checked.column_weight))
 
 
 def bench_masked_noise_loss(timer: Timer, checked: Workload, implementation: str) -> None:

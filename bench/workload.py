@@ -24,6 +24,7 @@ class Workload:
     alpha: Tensor  # [B]
     sigma: Tensor  # [B]
     weight: Tensor  # [B]
+    column_weight: Tensor  # [J]
     key: Tensor
     prediction: Tensor  # [B, D + C]
     x: Tensor  # [B, D]
@@ -37,7 +38,8 @@ class Workload:
             name: getattr(self, name)[:size]
             for name in ("rows", "states", "alpha", "sigma", "weight", "prediction", "x", "previous")
         }
-        return Workload(self.table, key=self.key, boundaries=self.boundaries, starts=self.starts, **cut)
+        whole = {name: getattr(self, name) for name in ("column_weight", "key", "boundaries", "starts")}
+        return Workload(self.table, **whole, **cut)
 
 
 def make_workload(size: int) -> Workload:
@@ -62,6 +64,7 @@ def make_workload(size: int) -> Workload:
         1 / torch.sqrt(1 + sigma**2),
         sigma,
         (1 + sigma**2) / sigma**2,
+        torch.linspace(0.5, 5.0, layout.num_columns),
         make_key(0, 0),
         torch.randn(size, layout.width + CONTINUOUS, generator=g),
         torch.randn(size, layout.width, generator=g),

@@ -9,7 +9,7 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
       "Tensor sigma, Tensor key, int width, float low, float high, bool half) -> Tensor");
   m.def(
       "masked_loss(Tensor prediction, Tensor continuous, Tensor codes, Tensor values, Tensor offsets, Tensor rows, "
-      "Tensor states, Tensor weight, float mean_weight) -> (Tensor loss, Tensor grad)");
+      "Tensor states, Tensor weight, float mean_weight, Tensor? column_weight=None) -> (Tensor loss, Tensor grad)");
   m.def(
       "masked_noise_loss(Tensor prediction, Tensor continuous, Tensor codes, Tensor offsets, Tensor rows, "
       "Tensor states, Tensor key) -> (Tensor loss, Tensor grad)");

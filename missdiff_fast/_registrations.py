@@ -67,9 +67,8 @@ def _groups(offsets: Tensor, width: int, num_continuous: int) -> Tensor:
 
 
 def _loss_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    _refuse(
-        ctx, "a masked loss", ("", "the table", "codes", "the table's values", "offsets", "rows", "states", "weight")
-    )
+    names = ("", "the table", "codes", "the table's values", "offsets", "rows", "states", "weight", "mean_weight")
+    _refuse(ctx, "a masked loss", (*names, "column_weight"))
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(output[1])
     ctx.rest = len(inputs) - 1

@@ -186,6 +186,7 @@ def masked_loss(
     weight: Tensor,
     *,
     mean_weight: float = 0.3,
+    column_weight: Tensor | None = None,
 ) -> Tensor:
     """Loss of a prediction of x0 over observed cells that are not clean; see `missdiff_fast.reference.masked_loss`.
 
@@ -204,6 +205,9 @@ def masked_loss(
         ``[B]``, the table's dtype.
     mean_weight : float
         Weight of the conditional mean.
+    column_weight : Tensor, optional
+        Weight of each table column's loss, ``[J]``, the table's dtype; a column of weight 0 does not enter. Ones by
+        default.
 
     Returns
     -------
@@ -223,8 +227,10 @@ def masked_loss(
         raise ValueError("masked_loss needs table.values, the standardised raw values")
     _check_batch(table, rows, states, prediction, table.layout.width + table.layout.num_continuous)
     _check("weight", weight, (table.continuous.dtype,), rows.shape)
+    if column_weight is not None:
+        _check("column_weight", column_weight, (table.continuous.dtype,), (table.layout.num_columns,))
     cells = (table.continuous, table.codes, table.values, _offsets(table))
-    return _op("masked_loss")(prediction, *cells, rows, states, weight, float(mean_weight))[0]
+    return _op("masked_loss")(prediction, *cells, rows, states, weight, float(mean_weight), column_weight)[0]
 
 
 def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, states: Tensor, key: Tensor) -> Tensor:

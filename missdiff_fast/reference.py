@@ -178,12 +178,13 @@ def masked_loss(
     weight: Tensor,
     *,
     mean_weight: float = 0.3,
+    column_weight: Tensor | None = None,
 ) -> Tensor:
     """Loss of a prediction of x0 over observed cells that are not clean, by the number of observed cells: a scalar.
 
     For continuous cells ``w (x0_hat - x0)^2 + mean_weight (mean - value)^2``, where w is the row's weight if the column
-    is noisy and 1 if it is hidden; for categorical cells the cross entropy of the group's logits. 0 if nothing is
-    observed.
+    is noisy and 1 if it is hidden; for categorical cells the cross entropy of the group's logits; all of it times the
+    column's weight. 0 if nothing is observed.
 
     Parameters
     ----------
@@ -197,6 +198,9 @@ def masked_loss(
         Per-row weight of a noisy continuous cell, ``[B]``.
     mean_weight : float
         Weight of the conditional mean.
+    column_weight : Tensor, optional
+        Weight of each table column's loss, ``[J]``, of ``weight``'s dtype: ones by default. The divisor stays the
+        number of observed cells. A column of weight 0 does not enter, as if it were clean.
     """
     if table.values is None:
         raise ValueError("masked_loss needs table.values, the standardised raw values")
@@ -206,17 +210,20 @@ def masked_loss(
     seen = ~torch.isnan(x0)
     observed = torch.cat([seen, codes >= 0], 1)
     active = observed & (states != CLEAN)
+    if column_weight is None:
+        column_weight = weight.new_ones(layout.num_columns)
+    active &= column_weight != 0
     # Cells that do not enter are replaced before the maths: 0 times the NaN of a missing cell would be a NaN gradient.
     used = torch.cat([active[:, layout.groups(table.device)], active[:, :C]], 1)
     prediction = torch.where(used, prediction.to(dtype), 0.0)
     x0, values = torch.where(seen, x0, 0.0), torch.where(seen, values, 0.0)
     w = torch.where(states[:, :C] == NOISY, weight[:, None], 1.0)
     squared = w * (prediction[:, :C] - x0) ** 2 + mean_weight * (prediction[:, D:] - values) ** 2
-    total = torch.where(active[:, :C], squared, 0.0).sum()
+    total = (column_weight[:C] * torch.where(active[:, :C], squared, 0.0)).sum()
     logits = prediction[:, C:D].split(layout.cardinalities, 1) if layout.cardinalities else ()
     for k, group in enumerate(logits):
         entropy = torch.logsumexp(group, 1) - group.gather(1, codes[:, k : k + 1].clamp(min=0))[:, 0]
-        total = total + torch.where(active[:, C + k], entropy, 0.0).sum()
+        total = total + column_weight[C + k] * torch.where(active[:, C + k], entropy, 0.0).sum()
     return total / observed.sum().clamp(min=1)
 
 

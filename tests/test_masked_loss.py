@@ -498,3 +498,173 @@ def test_compiles_with_inductor(native: ModuleType, fresh_compiler: None) -> Non
     assert leaf.grad is not None
     assert same.grad is not None
     torch.testing.assert_close(leaf.grad, same.grad)
+
+
+def make_column_weight(layout: Layout, dtype: torch.dtype = torch.float32, *, seed: int = 0) -> Tensor:
+    """Weights of the table columns between 0.1 and 10, ``[J]``."""
+    g = torch.Generator().manual_seed(seed + 3)
+    return (10 ** (2 * torch.rand(layout.num_columns, generator=g, dtype=torch.float64) - 1)).to(dtype)
+
+
+def test_column_weights_by_hand(backend: ModuleType) -> None:
+    table = EncodedTable(
+        torch.tensor([[1.0], [math.nan]]),
+        torch.tensor([[0], [1]], dtype=torch.int16),
+        Layout(1, (2,)),
+        torch.tensor([[2.0], [math.nan]]),
+    )
+    states = torch.full((2, 2), NOISY, dtype=torch.uint8)
+    prediction = torch.tensor([[2.0, 5.0, 5.0, 4.0], [7.0, 2.0, 2.0, 8.0]], requires_grad=True)
+    loss = backend.masked_loss(
+        prediction,
+        table,
+        torch.tensor([0, 1]),
+        states,
+        torch.tensor([3.0, 9.0]),
+        column_weight=torch.tensor([2.0, 0.5]),
+    )
+    # Three cells are observed: 2 (3 (2 - 1)^2 + 0.3 (4 - 2)^2) + 0.5 (ln 2 + ln 2).
+    assert loss.item() == pytest.approx((8.4 + math.log(2)) / 3, rel=1e-6)
+    loss.backward()
+    expected = [[12 / 3, -0.25 / 3, 0.25 / 3, 2.4 / 3], [0.0, 0.25 / 3, -0.25 / 3, 0.0]]
+    assert prediction.grad is not None
+    torch.testing.assert_close(prediction.grad, torch.tensor(expected))
+
+
+@pytest.mark.parametrize("size", [1, 67, 131])
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_column_weights_native_is_the_reference(
+    native: ModuleType, layout: Layout, kind: torch.dtype, size: int
+) -> None:
+    prediction, batch = example("masked_loss", layout, size, kind, seed=size)
+    column_weight = make_column_weight(layout, batch.weight.dtype)
+    loss, gradient = value_and_gradient(native, "masked_loss", prediction, batch, column_weight=column_weight)
+    truth = call(reference, "masked_loss", prediction.double(), batch.double(), column_weight=column_weight.double())
+    assert_close("masked_loss", loss, truth, kind)
+    expected = value_and_gradient(reference, "masked_loss", prediction, batch, column_weight=column_weight)[1]
+    assert_close("masked_loss.grad", gradient, expected)
+
+
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+def test_column_weights_of_one_change_no_bit(backend: ModuleType, layout: Layout, kind: torch.dtype) -> None:
+    prediction, batch = example("masked_loss", layout, 131, kind)
+    ones = torch.ones(layout.num_columns, dtype=batch.weight.dtype)
+    loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=ones)
+    plain, expected = value_and_gradient(backend, "masked_loss", prediction, batch)
+    assert torch.equal(loss, plain)
+    assert torch.equal(gradient, expected)
+
+
+def test_a_column_weight_weighs_its_column_alone(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
+    prediction, batch = example("masked_loss", layout, dtype=dtype)
+    loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch)
+    groups = layout.groups(torch.device("cpu"))
+    columns_of = torch.cat([groups, torch.arange(layout.num_continuous)])  # the means' columns come last
+    for column in range(layout.num_columns):
+        column_weight = torch.ones(layout.num_columns, dtype=dtype)
+        column_weight[column] = 4  # a power of two scales without rounding
+        alone = torch.where(columns_of == column, 4 * gradient, gradient)
+        weighed = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=column_weight)
+        assert torch.equal(weighed[1], alone)
+        column_weight[column] = 0
+        without = call(backend, "masked_loss", prediction, batch, column_weight=column_weight)
+        torch.testing.assert_close(weighed[0] - without, 4 * (loss - without), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("filling", [math.nan, math.inf, 1e30])
+def test_columns_of_weight_zero_do_not_enter(
+    backend: ModuleType, layout: Layout, kind: torch.dtype, filling: float
+) -> None:
+    prediction, batch = example("masked_loss", layout, dtype=kind)
+    column_weight = make_column_weight(layout, batch.weight.dtype)
+    column_weight[::2] = 0
+    weightless = (column_weight == 0).expand_as(batch.states)
+    clean = dataclasses.replace(batch, states=torch.where(weightless, CLEAN, batch.states).to(torch.uint8))
+    used = used_columns("masked_loss", clean)
+    spoilt = torch.where(used, prediction, filling)
+    loss, gradient = value_and_gradient(backend, "masked_loss", spoilt, batch, column_weight=column_weight)
+    expected = value_and_gradient(backend, "masked_loss", prediction, clean, column_weight=column_weight)
+    assert bool(loss.isfinite())
+    assert torch.equal(loss, expected[0])
+    assert torch.equal(gradient, expected[1])
+    assert bool((gradient[~used] == 0).all())
+    assert bool((gradient[used] != 0).any()) or not bool(used.any())
+
+
+def test_column_weights_all_zero(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
+    prediction, batch = example("masked_loss", layout, dtype=dtype)
+    zeros = torch.zeros(layout.num_columns, dtype=dtype)
+    loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=zeros)
+    assert float(loss) == 0
+    assert torch.equal(gradient, torch.zeros_like(prediction))
+
+
+def test_column_weights_need_not_be_contiguous(backend: ModuleType, dtype: torch.dtype) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["mixed"], dtype=dtype)
+    column_weight = make_column_weight(LAYOUTS["mixed"], dtype)
+    loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=strided(column_weight))
+    expected = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=column_weight)
+    assert torch.equal(loss, expected[0])
+    assert torch.equal(gradient, expected[1])
+
+
+@pytest.mark.parametrize("case", SMALL_LAYOUTS)
+def test_column_weights_gradcheck(backend: ModuleType, case: str) -> None:
+    layout = SMALL_LAYOUTS[case]
+    prediction, batch = example("masked_loss", layout, 4, torch.float64)
+    column_weight = make_column_weight(layout, torch.float64)
+    column_weight[0] = 0
+    leaf = prediction.requires_grad_()
+    function: Callable[[Tensor], Tensor] = lambda x: call(  # noqa: E731
+        backend, "masked_loss", x, batch, column_weight=column_weight
+    )
+    assert torch.autograd.gradcheck(function, leaf)
+
+
+def test_bad_column_weights_are_named(native: ModuleType) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["mixed"], 5)
+    good = make_column_weight(LAYOUTS["mixed"])
+    for shape in (good[:-1], good[None], good[0], torch.cat([good, good])):
+        with pytest.raises(ValueError, match=r"column_weight must have shape \[10\]"):
+            call(native, "masked_loss", prediction, batch, column_weight=shape)
+    for kind in (good.double(), good.long(), good.bfloat16()):
+        with pytest.raises(TypeError, match="column_weight must be float32"):
+            call(native, "masked_loss", prediction, batch, column_weight=kind)
+    op, arguments = torch.ops.missdiff_fast.masked_loss, raw_arguments("masked_loss", prediction, batch)
+    for bad in (good[:-1], good[None], good.double()):
+        with pytest.raises(RuntimeError, match="column_weight"):
+            op(*arguments, bad)
+    leaf = prediction.clone().requires_grad_()
+    with pytest.raises(ValueError, match="column_weight"):
+        call(native, "masked_loss", leaf, batch, column_weight=good.requires_grad_()).backward()
+
+
+@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_column_weights_registration(native: ModuleType, kind: torch.dtype, differentiable: bool) -> None:
+    for case in ("mixed", "no_continuous", "no_categorical"):
+        prediction, batch = example("masked_loss", LAYOUTS[case], 5, kind)
+        arguments = raw_arguments("masked_loss", prediction.requires_grad_(differentiable), batch)
+        column_weight = make_column_weight(LAYOUTS[case], batch.weight.dtype)
+        torch.library.opcheck(torch.ops.missdiff_fast.masked_loss.default, (*arguments, column_weight))
+
+
+def test_column_weights_compile_whole(native: ModuleType, fresh_compiler: None) -> None:
+    table, column_weight = make_batch(LAYOUTS["mixed"]).table, make_column_weight(LAYOUTS["mixed"])
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def compiled(prediction: Tensor, rows: Tensor, states: Tensor, weight: Tensor, column_weight: Tensor) -> Tensor:
+        return native.masked_loss(prediction * 3, table, rows, states, weight, column_weight=column_weight * 2)
+
+    for size in (6, 11):
+        prediction, batch = example("masked_loss", LAYOUTS["mixed"], size)
+        leaf, same = prediction.clone().requires_grad_(), prediction.clone().requires_grad_()
+        loss = compiled(leaf, batch.rows, batch.states, batch.weight, column_weight)
+        loss.backward()
+        expected = call(native, "masked_loss", same * 3, batch, column_weight=column_weight * 2)
+        expected.backward()
+        assert torch.equal(loss, expected)
+        assert leaf.grad is not None
+        assert same.grad is not None
+        assert torch.equal(leaf.grad, same.grad)

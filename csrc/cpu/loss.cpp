@@ -52,7 +52,8 @@ std::tuple<Tensor, Tensor> masked_loss(const Tensor& prediction,  // [B, D + C]
                                        const Tensor& rows,        // [B]
                                        const Tensor& states,      // [B, J]
                                        const Tensor& weight,      // [B]
-                                       double mean_weight) {
+                                       double mean_weight,
+                                       const std::optional<Tensor>& column_weight) {  // [J]
   check_shape(prediction, "prediction", {-1, -1});
   check_shape(continuous, "continuous", {-1, -1});
   const Batch batch(continuous, codes, &values, offsets, rows, states, prediction.size(1) - continuous.size(1), {0, 0});
@@ -61,12 +62,19 @@ std::tuple<Tensor, Tensor> masked_loss(const Tensor& prediction,  // [B, D + C]
   check_prediction(prediction, continuous, B, columns.width + columns.continuous);
   check_type(weight, "weight", {continuous.scalar_type()});
   check_shape(weight, "weight", {B});
+  std::optional<Tensor> v;
+  if (column_weight) {
+    check_type(*column_weight, "column_weight", {continuous.scalar_type()});
+    check_shape(*column_weight, "column_weight", {columns.continuous + columns.categorical});
+    v = torch::stable::contiguous(*column_weight);
+  }
   const Tensor p = torch::stable::contiguous(prediction), w = torch::stable::contiguous(weight);
   Tensor grad = allocate(prediction, {B, prediction.size(1)}, prediction.scalar_type());
   std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
   const double scale = 1.0 / static_cast<double>(count(batch, false));
-  const LossArgs args{batch.args,  type_of(p), p.const_data_ptr(),      w.const_data_ptr(),
-                      mean_weight, scale,      grad.mutable_data_ptr(), partials.data()};
+  const LossArgs args{
+      batch.args,  type_of(p), p.const_data_ptr(),      w.const_data_ptr(), v ? v->const_data_ptr() : nullptr,
+      mean_weight, scale,      grad.mutable_data_ptr(), partials.data()};
   check_codes(launch(kernels().loss, args, num_blocks(B), kLossBlock * prediction.size(1), columns));
   return {total_loss(partials, scale, prediction), grad};
 }

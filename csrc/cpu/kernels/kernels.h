@@ -71,8 +71,9 @@ struct CountArgs {
 struct LossArgs {
   BatchArgs batch;
   Type prediction_type;
-  const void* prediction;  // [B, D + C]
-  const void* weight;      // [B]
+  const void* prediction;     // [B, D + C]
+  const void* weight;         // [B]
+  const void* column_weight;  // [J] or null for ones
   double mean_weight;
   double scale;      // 1 / count
   void* grad;        // as prediction

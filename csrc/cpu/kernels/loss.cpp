@@ -63,68 +63,87 @@ inline void store_row(const float* __restrict buffer, Bfloat16* __restrict out, 
   for (int64_t j = 0; j < n; ++j) narrow(buffer[j], out[j]);
 }
 
+template <class T>
 struct LossRow {
   const int32_t* codes;  // [K]
   const int32_t* state;  // [J]
-  double* sums;          // [J] the losses so far of each table column
+  const T* factors;      // [J] of each table column's gradient, if columns are weighted
+  double* sums;          // [J] the losses so far of each table column, not yet weighted
 };
 
+// A column's weight is the same in all rows, so that losses are weighted once in a block and gradients by a factor that
+// they are multiplied by in any case. A column of weight 0 is left out, as a clean one is.
 template <class T>
-inline void continuous_loss(const LossArgs& args, const LossRow& row, const T* __restrict x0, const T* __restrict value,
-                            const T* __restrict p, T weight, T* __restrict grad) {
+inline const T* gradient_factors(const LossArgs& args, Scratch& scratch) {
+  const int64_t C = args.batch.columns.continuous, J = C + args.batch.columns.categorical;
+  const T* weights = static_cast<const T*>(args.column_weight);
+  T* factors = scratch.take<T>(J);
+  for (int64_t j = 0; j < J; ++j) factors[j] = static_cast<T>((j < C ? 2.0 : 1.0) * args.scale * weights[j]);
+  return factors;
+}
+
+template <bool kWeighted, class T>
+inline void continuous_loss(const LossArgs& args, const LossRow<T>& row, const T* __restrict x0,
+                            const T* __restrict value, const T* __restrict p, T weight, T* __restrict grad) {
   const int64_t C = args.batch.columns.continuous, D = args.batch.columns.width;
   const T mean_weight = static_cast<T>(args.mean_weight), twice = static_cast<T>(2.0 * args.scale);
   const int32_t* __restrict state = row.state;
+  const T* __restrict factors = row.factors;
   double* __restrict sums = row.sums;
   for (int64_t c = 0; c < C; ++c) {
-    const bool active = (x0[c] == x0[c]) & (state[c] != kClean);
+    const T factor = kWeighted ? factors[c] : twice;
+    const bool active = (x0[c] == x0[c]) & (state[c] != kClean) & (!kWeighted || factor != T(0));
     const T w = state[c] == kNoisy ? weight : T(1);
     const T d = p[c] - x0[c], e = p[D + c] - value[c];
     const T loss = w * (d * d) + mean_weight * (e * e);
     sums[c] += static_cast<double>(active ? loss : T(0));
-    grad[c] = active ? twice * w * d : T(0);
-    grad[D + c] = active ? twice * mean_weight * e : T(0);
+    grad[c] = active ? factor * w * d : T(0);
+    grad[D + c] = active ? factor * mean_weight * e : T(0);
   }
 }
 
-template <class T>
-inline void pair_losses(const LossArgs& args, const LossRow& row, const Run& run, const T* __restrict logits,
+template <bool kWeighted, class T>
+inline void pair_losses(const LossArgs& args, const LossRow<T>& row, const Run& run, const T* __restrict logits,
                         T* __restrict grad) {
   const T scale = static_cast<T>(args.scale);
+  const T* __restrict factors = kWeighted ? row.factors + args.batch.columns.continuous + run.first : nullptr;
   const int32_t* __restrict codes = row.codes + run.first;
   const int32_t* __restrict state = row.state + args.batch.columns.continuous + run.first;
   double* __restrict sums = row.sums + args.batch.columns.continuous + run.first;
   for (int64_t k = 0; k < run.groups; ++k) {
-    const bool active = (codes[k] >= 0) & (state[k] != kClean);
+    const T factor = kWeighted ? factors[k] : scale;
+    const bool active = (codes[k] >= 0) & (state[k] != kClean) & (!kWeighted || factor != T(0));
     const bool second = codes[k] == 1;
     const T forward = logits[2 * k + 1] - logits[2 * k];
     T loss, wrong;
     cross_entropy_pair(second ? -forward : forward, loss, wrong);
     sums[k] += static_cast<double>(active ? loss : T(0));
-    const T g = active ? (second ? -wrong : wrong) * scale : T(0);
+    const T g = active ? (second ? -wrong : wrong) * factor : T(0);
     grad[2 * k] = T(0) - g;
     grad[2 * k + 1] = g;
   }
 }
 
-template <class T>
-inline void group_losses(const LossArgs& args, const LossRow& row, const Run& run, const T* __restrict logits,
+template <bool kWeighted, class T>
+inline void group_losses(const LossArgs& args, const LossRow<T>& row, const Run& run, const T* __restrict logits,
                          T* __restrict exps, T* __restrict norms, T* __restrict grad) {
   const T scale = static_cast<T>(args.scale);
+  const T* __restrict factors = kWeighted ? row.factors + args.batch.columns.continuous + run.first : nullptr;
   const int32_t* __restrict codes = row.codes + run.first;
   const int32_t* __restrict state = row.state + args.batch.columns.continuous + run.first;
   double* __restrict sums = row.sums + args.batch.columns.continuous + run.first;
   exponentials(run, logits, exps, norms);
   for (int64_t k = 0; k < run.groups; ++k) {
     const int64_t at = k * run.size;
-    if (codes[k] < 0 || state[k] == kClean) {
+    const T factor = kWeighted ? factors[k] : scale;
+    if (codes[k] < 0 || state[k] == kClean || (kWeighted && factor == T(0))) {
       for (int64_t j = 0; j < run.size; ++j) grad[at + j] = T(0);
       norms[k] = T(1);
       continue;
     }
-    const T inverse = scale / norms[k];
+    const T inverse = factor / norms[k];
     for (int64_t j = 0; j < run.size; ++j) grad[at + j] = exps[at + j] * inverse;
-    grad[at + codes[k]] -= scale;
+    grad[at + codes[k]] -= factor;
     T largest = logits[at];
     for (int64_t j = 1; j < run.size; ++j) largest = logits[at + j] > largest ? logits[at + j] : largest;
     sums[k] += static_cast<double>(largest - logits[at + codes[k]]);
@@ -132,8 +151,8 @@ inline void group_losses(const LossArgs& args, const LossRow& row, const Run& ru
   for (int64_t k = 0; k < run.groups; ++k) sums[k] += static_cast<double>(log_sum(norms[k]));
 }
 
-template <class T, class P>
-int loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) {
+template <bool kWeighted, class T, class P>
+int weighted_loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) {
   const BatchArgs& batch = args.batch;
   const Columns& columns = batch.columns;
   const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
@@ -145,7 +164,9 @@ int loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) 
   T* norms = scratch.take<T>(K);
   T* predicted = scratch.take<T>(D + C);
   T* buffer = scratch.take<T>(D + C);
-  const LossRow row{codes, state, sums};
+  const T* factors = nullptr;
+  if (kWeighted) factors = gradient_factors<T>(args, scratch);
+  const LossRow<T> row{codes, state, factors, sums};
   int bad = 0;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = block * kLossBlock;
@@ -162,21 +183,32 @@ int loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) 
       const T* p = load_row(static_cast<const P*>(args.prediction) + i * (D + C), predicted, D + C);
       P* out = static_cast<P*>(args.grad) + i * (D + C);
       T* grad = grad_row(out, buffer);
-      continuous_loss(args, row, static_cast<const T*>(batch.continuous) + r * C,
-                      static_cast<const T*>(batch.values) + r * C, p, static_cast<const T*>(args.weight)[i], grad);
+      continuous_loss<kWeighted>(args, row, static_cast<const T*>(batch.continuous) + r * C,
+                                 static_cast<const T*>(batch.values) + r * C, p, static_cast<const T*>(args.weight)[i],
+                                 grad);
       for (int64_t g = 0; g < columns.num_runs; ++g) {
         const Run run = columns.runs[g];
         if (run.size == 2) {
-          pair_losses(args, row, run, p + run.column, grad + run.column);
+          pair_losses<kWeighted>(args, row, run, p + run.column, grad + run.column);
         } else {
-          group_losses(args, row, run, p + run.column, exps, norms, grad + run.column);
+          group_losses<kWeighted>(args, row, run, p + run.column, exps, norms, grad + run.column);
         }
       }
       store_row(grad, out, D + C);
     }
+    if (kWeighted) {
+      const T* weights = static_cast<const T*>(args.column_weight);
+      for (int64_t j = 0; j < C + K; ++j) sums[j] *= weights[j];
+    }
     args.partials[block] = ordered_sum(sums, C + K);
   }
   return bad;
+}
+
+template <class T, class P>
+int loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) {
+  return args.column_weight == nullptr ? weighted_loss_blocks<false, T, P>(args, begin, end, memory)
+                                       : weighted_loss_blocks<true, T, P>(args, begin, end, memory);
 }
 
 template <class T, class P>
