@@ -7,6 +7,7 @@ from missdiff_fast.datasets.bayesian_network import (
 )
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split, load_census
 from missdiff_fast.datasets.mimic4ed import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, load_mimic4ed
+from missdiff_fast.datasets.mimic4ed_simulated import simulate_mimic4ed
 
 __all__ = [
     "BAYESIAN_NETWORK_CONTINUOUS",
@@ -18,4 +19,5 @@ __all__ = [
     "census_split",
     "load_census",
     "load_mimic4ed",
+    "simulate_mimic4ed",
 ]
