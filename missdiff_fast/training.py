@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import ObjectiveConfig
-from missdiff_fast.diffusion.objective import draw_sigma, draw_states
+from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.history import History, Progress
 from missdiff_fast.table.encoded import EncodedTable
@@ -95,7 +95,7 @@ def train(
     network : nn.Module
         A `missdiff_fast.networks.Denoiser`.
     table : EncodedTable
-        N rows. The loss is over its observed cells alone.
+        N rows. The loss is over its observed cells alone, columns weighted by how seldom they are observed.
     objective, phase
         What to train for and how long.
     backend : module
@@ -122,6 +122,7 @@ def train(
     optimizer = torch.optim.AdamW(network.parameters(), lr=phase.learning_rate, weight_decay=0.0, fused=True)
     average = WeightAverage(network, phase.ema)
     source, observed = filled if filled is not None else table, table.observed()
+    weights = column_weights(observed, objective.column_power, objective.column_cap).to(table.continuous.dtype)
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
@@ -141,7 +142,13 @@ def train(
                 )
                 prediction = network(x, sigma, states)
                 loss = backend.masked_loss(
-                    prediction, table, rows, states, noise_weight(sigma), mean_weight=objective.mean_weight
+                    prediction,
+                    table,
+                    rows,
+                    states,
+                    noise_weight(sigma),
+                    mean_weight=objective.mean_weight,
+                    column_weight=weights,
                 )
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()

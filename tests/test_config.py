@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from missdiff_fast.config import Config, RefineConfig, TrainingConfig, preset
+from missdiff_fast.config import Config, ObjectiveConfig, RefineConfig, TrainingConfig, preset
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,21 @@ def test_rounds_set_by_hand_stay_unless_nothing_is_missing() -> None:
 def test_round_trip_through_json() -> None:
     config = replace(preset("default"), training=TrainingConfig(steps=5, learning_rate=1e-4))
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_settings_of_training_that_an_older_file_lacks_get_their_defaults() -> None:
+    data = preset("default").to_dict()
+    del data["objective"]["column_power"], data["objective"]["column_cap"]
+    assert Config.from_dict(data) == preset("default")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"column_power": -0.5}, {"column_power": float("nan")}, {"column_cap": 0.5}, {"column_cap": float("inf")}],
+)
+def test_column_weights_that_make_no_sense_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=rf"objective.{next(iter(settings))} must be at least \d and finite, got"):
+        ObjectiveConfig(**settings)
 
 
 def test_unknown_preset_names_the_known_ones() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -107,3 +108,50 @@ def test_missing_values_never_enter(backend: ModuleType) -> None:
     network, history = _train(backend, 60)
     assert all(bool(torch.isfinite(weight).all()) for weight in network.parameters())
     assert all(loss > 0 for loss in history.loss)
+
+
+def _capture(
+    backend: ModuleType, table: EncodedTable, objective: ObjectiveConfig, **options: Any
+) -> list[torch.Tensor]:
+    """The column weights with which training calls the loss, one for each step."""
+    weights: list[torch.Tensor] = []
+
+    def masked_loss(*arguments: Any, column_weight: torch.Tensor, **rest: Any) -> torch.Tensor:
+        weights.append(column_weight)
+        return backend.masked_loss(*arguments, column_weight=column_weight, **rest)
+
+    spy: Any = SimpleNamespace(**{**vars(backend), "masked_loss": masked_loss})
+    network, phase = Denoiser(LAYOUT, width=8, blocks=1), Phase("fit", 3, 64, 5e-3, 1, 0.99, show=0.5)
+    train(network, table, objective, phase, spy, 0, History(), **options)
+    return weights
+
+
+def test_columns_seldom_observed_weigh_more(backend: ModuleType) -> None:
+    cells = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
+    cells[100:, 1] = torch.nan
+    table = EncodedTable(cells, torch.ones(400, 1, dtype=torch.int16), LAYOUT, cells)
+    # Rates 1, 1/4 and 1: raw weights 1, 2 and 1, times (9/4) / (5/2) = 9/10.
+    weights = _capture(backend, table, ObjectiveConfig())
+    assert len(weights) == 3
+    for given in weights:
+        torch.testing.assert_close(given, torch.tensor([0.9, 1.8, 0.9]))
+    even = _capture(backend, table, ObjectiveConfig(column_power=0.0))
+    assert all(torch.equal(given, torch.ones(3)) for given in even)
+    capped = _capture(backend, table, ObjectiveConfig(column_power=3.0, column_cap=2.0))
+    torch.testing.assert_close(capped[0], torch.tensor([0.9, 1.8, 0.9]))
+
+
+def test_filled_cells_do_not_count_as_observed(backend: ModuleType) -> None:
+    table = _table(400)
+    filled = EncodedTable(table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.values)
+    weights = _capture(backend, table, ObjectiveConfig(), filled=filled)
+    assert torch.equal(weights[0], _capture(backend, table, ObjectiveConfig())[0])
+    assert not torch.equal(weights[0], torch.ones(3))
+
+
+def test_a_complete_table_has_weights_of_one(backend: ModuleType) -> None:
+    table = _table()
+    complete = EncodedTable(
+        table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.continuous.nan_to_num(0.0)
+    )
+    assert torch.equal(_capture(backend, complete, ObjectiveConfig())[0], torch.ones(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +23,9 @@ class ObjectiveConfig:
     log sigma is normal with ``log_sigma_mean`` and ``log_sigma_std``. Of the rows, a share ``clean_share`` has a
     uniform fraction of its observed columns clean and the rest noisy, ``hidden_share`` a fraction hidden and the rest
     noisy, ``impute_share`` a fraction hidden and the rest clean; the remaining rows are noisy throughout.
+
+    A column's loss is weighted by how seldom it is observed, to the power ``column_power`` and at most ``column_cap``
+    times the least weight; see `missdiff_fast.diffusion.objective.column_weights`. A power of 0 weights all alike.
     """
 
     log_sigma_mean: float = -0.5
@@ -30,6 +34,14 @@ class ObjectiveConfig:
     hidden_share: float = 0.1
     impute_share: float = 0.1
     mean_weight: float = 0.3
+    column_power: float = 0.5
+    column_cap: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.column_power < math.inf:
+            raise ValueError(f"objective.column_power must be at least 0 and finite, got {self.column_power}")
+        if not 1 <= self.column_cap < math.inf:
+            raise ValueError(f"objective.column_cap must be at least 1 and finite, got {self.column_cap}")
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`. A setting of training that an older version did not have gets its default."""
         return cls(
             preset=data["preset"],
             network=NetworkConfig(**data["network"]),

@@ -14,6 +14,33 @@ def draw_sigma(unit_normal: Tensor, config: ObjectiveConfig) -> Tensor:
     return torch.exp(unit_normal * config.log_sigma_std + config.log_sigma_mean)
 
 
+def column_weights(observed: Tensor, power: float, cap: float) -> Tensor:
+    """Weights of the columns' losses by how often each column is observed: float64 ``[J]``.
+
+    Each is ``rate ** -power``, but at most ``cap`` times the least, over a common factor that leaves the weights' mean
+    over observed cells 1. A column that is never observed gets the greatest weight, which then weighs nothing.
+
+    Parameters
+    ----------
+    observed : Tensor
+        Which cells are observed, bool ``[N, J]``.
+    power : float
+        At least 0: 0 weights all columns alike, 1 evens out how much they weigh in all.
+    cap : float
+        At least 1.
+
+    Examples
+    --------
+    >>> column_weights(torch.tensor([[True, True], [True, False], [True, False], [True, False]]), 0.5, 10.0)
+    tensor([0.8333, 1.6667], dtype=torch.float64)
+    """
+    count = observed.sum(0).double()
+    if not bool(count.any()):
+        return torch.ones_like(count)
+    weights = (count / count.max()).pow(-power).clamp(max=cap)
+    return weights * (count.sum() / (count * weights).sum())
+
+
 def draw_states(uniform: Tensor, observed: Tensor, shown: Tensor, config: ObjectiveConfig) -> Tensor:
     """The state of every column of every row, uint8 ``[B, J]``.
 
