@@ -89,7 +89,11 @@ def test_only_one_kind_of_column_gives_nan_for_the_other() -> None:
         (FILLED[:3], OBSERVED, "must have the same rows and columns"),
         (FILLED, OBSERVED[:, :3], "must have the same rows and columns"),
         (FILLED.assign(c=[None, "u", "u", "w"]), OBSERVED, "column 'c' has hidden cells that are not filled"),
-        (FILLED.assign(a="3"), OBSERVED, "column 'a' holds numbers in the true table and categories in the filled one"),
+        (
+            FILLED.assign(a="3"),
+            OBSERVED,
+            "column 'a' holds numbers in the true table and categories in the filled table",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(filled: pd.DataFrame, observed: np.ndarray, message: str) -> None:

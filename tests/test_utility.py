@@ -281,7 +281,11 @@ def test_numbers_may_be_taken_as_categories() -> None:
         (table().mask(table()["x"] == 3), {}, "column 'x' of the train table has missing cells; fill them, or drop"),
         (table().replace({"word": {"q": None}}), {}, "column 'word' of the train table has missing cells"),
         (table().assign(x=np.r_[np.inf, :199]), {}, "column 'x' of the train table has infinite cells"),
-        (table().assign(x=table()["word"]), {}, "column 'x' holds categories in the train table and numbers in the te"),
+        (
+            table().assign(x=table()["word"]),
+            {},
+            "column 'x' holds categories in the train table and numbers in the tes",
+        ),
         (table()[:0], {}, "the train table has no rows"),
         (table(), {"positive": "maybe"}, r"positive='maybe' is no class of column 'y'; it has \['no', 'yes'\]"),
         (table(), {"target": "x", "positive": 1}, "positive=1 is for targets of two classes, not for regression"),

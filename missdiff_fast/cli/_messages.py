@@ -90,6 +90,9 @@ _OPTIONS = (
     ),
     (re.compile(r"convert them, frame\[column\] = pandas\.to_datetime\(frame\[column\]\)"), "write them as 2024-02-29"),
     (re.compile(r", frame\[column\] = missdiff_fast\.table\.cap_categories\(frame\[column\], keep=\d+\)"), ""),
+    (re.compile(r"\bthe (synthetic|train) table\b"), "SYNTHETIC"),
+    (re.compile(r"\bthe (real|real_train) table\b"), "REAL"),
+    (re.compile(r"\bthe test table\b"), "TEST"),
     (re.compile(r"drop the column(, frame\.drop\(columns=\.\.\.\))?"), "drop the column (--drop NAME)"),
 )
 

@@ -4,4 +4,4 @@ A command is a module here, named in `NAMES`, with ``HELP`` (one line), ``add_op
 ``run(args)``. What is heavy to import (pandas, torch) is imported in ``run``, so that help is quick.
 """
 
-NAMES = ("fit", "sample", "impute", "mask", "info", "demo")
+NAMES = ("fit", "sample", "impute", "mask", "evaluate", "info", "demo")

@@ -84,7 +84,7 @@ def check_same_kinds(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
         kinds = [_kind(table[column]) for table in (first, second)]
         if kinds[0] != kinds[1]:
             raise ValueError(
-                f"column {column!r} holds {kinds[0]} in the {names[0]} table and {kinds[1]} in the {names[1]} one; "
+                f"column {column!r} holds {kinds[0]} in the {names[0]} table and {kinds[1]} in the {names[1]} table; "
                 "give it one dtype"
             )
 

@@ -1,0 +1,108 @@
+"""Fidelity and utility in one table, and that table as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from missdiff_fast.evaluate.fidelity import fidelity
+from missdiff_fast.evaluate.utility import utility
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from missdiff_fast.evaluate._models import Grid
+
+
+def report(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    *,
+    test: pd.DataFrame | None = None,
+    target: str | None = None,
+    continuous: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    grid: Grid = "small",
+    random_state: int = 0,
+    n_jobs: int = 1,
+) -> pd.DataFrame:
+    """Score synthetic rows by `fidelity` and, given test rows and a target, by `utility`.
+
+    Parameters
+    ----------
+    real : DataFrame
+        The rows that `synthetic` was made from, with or without holes. The complete ones among them choose the grid
+        points of `utility`; without any, or any of a second class, models have their libraries' defaults.
+    synthetic : DataFrame
+        Complete rows with the same columns.
+    test, target
+        Complete real rows that the maker of `synthetic` has not seen, and the column to predict.
+    continuous, models, grid, random_state, n_jobs
+        As of `utility`; `continuous` goes to `fidelity` too.
+
+    Returns
+    -------
+    DataFrame
+        A row for each figure: ``measure`` ("fidelity" in per cent, or "utility"), ``model`` ("" for fidelity),
+        ``metric``, ``value``, ``parameters`` ("" for fidelity).
+
+    Raises
+    ------
+    ImportError, ValueError
+        As of `fidelity` and `utility`, and for only one of `test` and `target`.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"x": range(100), "y": ["a"] * 50 + ["b"] * 50})
+    >>> found = report(table, table, test=table, target="y", models=["decision_tree"])
+    >>> found[["measure", "metric", "value"]].values.tolist()[2:5]
+    [['fidelity', 'trends', 100.0], ['utility', 'accuracy', 1.0], ['utility', 'binary_f1', 1.0]]
+    """
+    if (test is None) != (target is None):
+        raise ValueError("utility needs both test and target: rows to test on, and the column to predict")
+    useful = pd.DataFrame(columns=["model", "metric", "value", "parameters"])
+    if test is not None and target is not None:
+        complete = real.dropna()
+        enough = len(complete) == len(real) or (target in complete and complete[target].nunique() > 1)
+        useful = utility(  # first, as it refuses more
+            synthetic,
+            test,
+            target,
+            real_train=complete if enough else None,
+            models=models,
+            continuous=continuous,
+            random_state=random_state,
+            grid=grid,
+            n_jobs=n_jobs,
+        )
+    alike = fidelity(real, synthetic, continuous).T.reset_index().set_axis(["metric", "value"], axis=1)
+    parts = [alike.assign(measure="fidelity", model="", parameters=""), useful.assign(measure="utility")]
+    columns = ["measure", "model", "metric", "value", "parameters"]
+    return pd.concat([part[columns] for part in parts if len(part)], ignore_index=True)
+
+
+def format_report(found: pd.DataFrame) -> str:
+    """Lay what `report` gives out as text.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"x": range(100), "y": ["a"] * 50 + ["b"] * 50})
+    >>> print(format_report(report(table, table)))
+    Fidelity (per cent; 100: alike)
+      overall                  100.00
+      shapes                   100.00
+      trends                   100.00
+    """
+    alike = found[found["measure"] == "fidelity"]
+    lines = ["Fidelity (per cent; 100: alike)"]
+    lines += [f"  {name:20}{value:>11.2f}" for name, value in zip(alike["metric"], alike["value"], strict=True)]
+    useful = found[found["measure"] == "utility"]
+    if len(useful):
+        metrics = list(useful["metric"].unique())
+        table = useful.pivot(index="model", columns="metric", values="value")
+        lines += ["", "Utility (learnt from synthetic rows, tested on real ones)"]
+        lines.append(" " * 22 + "".join(f"{name:>13}" for name in metrics))
+        for model in useful["model"].unique():
+            lines.append(f"  {model:20}" + "".join(f"{table.at[model, name]:>13.4g}" for name in metrics))
+    return "\n".join(lines)
