@@ -1,0 +1,204 @@
+"""The paper's preset, from end to end."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from missdiff_fast import MissDiff
+from missdiff_fast.methods import NoisePrediction
+from missdiff_fast.methods import noise_prediction as module
+
+SMALL: dict[str, Any] = {"steps": 20, "width": 8, "blocks": 1, "random_state": 0, "verbose": False}
+
+
+def _table(rows: int = 300) -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    x = random.normal(size=rows)
+    frame = pd.DataFrame(
+        {
+            "x": x,
+            "whole": np.round(10 * x + random.normal(size=rows)).astype(int),
+            "name": np.where(x > 0, "up", "down"),
+            "constant": 7,
+        }
+    )
+    holes = frame.astype({"whole": "Int64"})
+    for column in ("x", "whole", "name"):
+        holes[column] = holes[column].mask(random.random(rows) < 0.2)
+    return holes
+
+
+def _fit(**changes: Any) -> MissDiff:
+    settings = {"diffusion.steps": 20, "draws": 3, **changes.pop("settings", {})}
+    return MissDiff("paper", **{**SMALL, **changes}, settings=settings).fit(_table())
+
+
+@pytest.fixture(scope="module")
+def model() -> MissDiff:
+    return _fit()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"missing": "zero"}, {"diffusion.sde": "ve"}, {"diffusion.sde": "ve", "diffusion.variance": "posterior"}],
+    ids=str,
+)
+def test_every_form_fits_draws_and_imputes(settings: dict[str, Any]) -> None:
+    model, table = _fit(settings=settings), _table()
+    drawn, filled = model.sample(50), model.impute(table)
+    for result in (drawn, filled, *model.impute_draws(table, 2)):
+        assert not result.isna().any().any()
+        assert (result.dtypes == table.dtypes).all()
+        assert set(result["name"]) <= {"up", "down"}
+        assert result["x"].between(table["x"].min(), table["x"].max()).all()
+        assert (result["constant"] == 7).all()
+    pd.testing.assert_frame_equal(filled.where(table.notna()), table.where(table.notna()))
+
+
+def test_the_same_seed_gives_the_same_bits(model: MissDiff) -> None:
+    torch.manual_seed(123)  # the caller's own generator has no say, and is left as it was
+    before = torch.random.get_rng_state()
+    again = _fit()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    pd.testing.assert_frame_equal(again.sample(30), model.sample(30))
+    pd.testing.assert_frame_equal(again.impute(_table()), model.impute(_table()))
+    assert again.history_["loss"].equals(model.history_["loss"])
+
+
+def test_the_compiled_ops_and_the_reference_agree(native: object, model: MissDiff) -> None:
+    reference = _fit(backend="reference")
+    np.testing.assert_allclose(reference.history_["loss"], model.history_["loss"], rtol=1e-4)
+    np.testing.assert_allclose(reference.score_samples(_table()), model.score_samples(_table()), rtol=1e-3)
+
+
+def test_a_longer_sample_begins_with_the_shorter(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TILE", 16)
+    pd.testing.assert_frame_equal(model.sample(40).head(5), model.sample(5))
+
+
+def test_given_values_are_kept(model: MissDiff) -> None:
+    drawn = model.sample(20, given={"name": "up", "whole": 3})
+    assert (drawn["name"] == "up").all()
+    assert (drawn["whole"] == 3).all()
+
+
+def test_probabilities_are_shares_of_draws(model: MissDiff) -> None:
+    chance = model.predict_proba(_table().head(10), "name")
+    assert list(chance.columns) == ["down", "up"]
+    np.testing.assert_allclose(chance.sum(1), 1.0, rtol=1e-6)
+    assert np.isin((chance * 3).round(5), [0, 1, 2, 3]).all()
+
+
+def test_the_factor_comes_from_the_column_that_is_missing_most(model: MissDiff) -> None:
+    method = model._method
+    assert isinstance(method, NoisePrediction)
+    table = _table()[["x", "whole", "name"]]
+    rates = table[table.notna().any(axis=1)].isna().mean()  # a row without any observed cell is left out
+    assert float(method._worst_missing) == pytest.approx(rates.max())
+
+
+def test_score_samples(model: MissDiff) -> None:
+    table = _table()
+    scores = model.score_samples(table)
+    assert scores.index.equals(table.index)
+    assert np.isfinite(scores).all()
+    pd.testing.assert_series_equal(scores, model.score_samples(table))
+    many = model.score_samples(table, num_draws=3)
+    assert np.corrcoef(many, scores)[0, 1] > 0.5
+    assert not many.equals(scores)
+    nothing = table.head(1).assign(x=np.nan, whole=pd.NA, name=None).astype(table.dtypes)
+    assert model.score_samples(nothing).tolist() == [0.0]
+
+
+def test_saved_copied_and_pickled(model: MissDiff, tmp_path: Path) -> None:
+    model.save(tmp_path / "m")
+    expected, scores = model.sample(10), model.score_samples(_table())
+    for other in (MissDiff.load(tmp_path / "m"), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        pd.testing.assert_frame_equal(other.sample(10), expected)
+        pd.testing.assert_series_equal(other.score_samples(_table()), scores)
+        assert other.get_params() == model.get_params()
+
+
+def test_missing_cells_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A network that is right wherever a cell is observed has no loss, whatever it says of the others.
+    table, seen = _table(), []
+    codec_rows = table[["x", "whole", "name"]].notna().any(axis=1)
+    model = _fit(steps=1)
+    method = model._method
+    assert isinstance(method, NoisePrediction)
+    encoded = model.codec_.encode(table[codec_rows])
+    cells, observed = method._min_max.encode(encoded), encoded.observed()
+    rows = torch.arange(len(encoded))
+    key = method.backend.make_key(1, 0, "cpu")
+    eps = method.backend.normal(rows, method._min_max.layout.width, key)
+    wide = observed[:, method._min_max.layout.groups()]
+    judged = torch.where(observed, 1, 0).to(torch.uint8)
+    for wrong in (0.0, 1e6):
+        guess = torch.where(wide, eps, wrong)
+        seen.append(float(method.backend.masked_noise_loss(guess, cells, rows, judged, key)))
+    assert seen == [0.0, 0.0]
+
+
+def test_it_learns_which_values_go_together() -> None:
+    random = np.random.default_rng(0)
+    side = random.random(512) < 0.3
+    table = pd.DataFrame({"x": np.where(side, 4.0, 0.0) + random.normal(size=512), "side": np.where(side, "b", "a")})
+    steady = {"training.milestones": (0.9,)}  # the paper's rate falls early, which is for long trainings
+    model = MissDiff(
+        "paper", steps=600, width=32, blocks=4, learning_rate=2e-3, settings=steady, random_state=0, verbose=False
+    ).fit(table)
+    drawn = model.sample(512)
+    means = drawn.groupby("side")["x"].mean()
+    assert 0.15 < (drawn["side"] == "b").mean() < 0.45
+    assert means["b"] - means["a"] > 2.0
+    given = [model.sample(100, given={"side": side})["x"].mean() for side in "ab"]
+    assert given[1] - given[0] > 2.0
+    # A row whose cells do not go together is the less likely.
+    likely, unlikely = (model.score_samples(pd.DataFrame({"x": [4.0] * 200, "side": side})).mean() for side in "ba")
+    assert likely < unlikely - 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"diffusion.sde": "sub-vp"}, "diffusion.sde must be one of 'vp', 've', got 'sub-vp'"),
+        ({"missing": "mean"}, "missing must be one of 'category', 'zero', got 'mean'"),
+        ({"diffusion.steps": 0}, "diffusion.steps must be an integer of at least 2, got 0"),
+        ({"network.channels": 6}, "network.channels must be a multiple of network.heads, got 6 and 4"),
+        ({"diffusion.beta_max": 2.0}, "0 < diffusion.beta_min <= beta_max < 1"),
+        ({"diffusion.speed": 1}, "there is no setting 'diffusion.speed'"),
+        ({"diffusion": "ve"}, "'diffusion' is not one setting"),
+        ({"draws": "many"}, "setting 'draws' must be of type int, got 'many'"),
+    ],
+    ids=str,
+)
+def test_bad_settings(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        MissDiff("paper", settings=settings).fit(_table())
+
+
+def test_settings_that_are_no_mapping() -> None:
+    with pytest.raises(TypeError, match="settings must be a mapping"):
+        MissDiff("paper", settings=["ve"]).fit(_table())  # type: ignore[arg-type]
+
+
+def test_epochs_are_passes_over_the_rows() -> None:
+    model = MissDiff("paper", epochs=3, width=8, blocks=1, verbose=False, random_state=0).fit(_table())
+    assert model.history_["step"].iloc[-1] == 3 * (len(_table()) // 64)
+
+
+def test_the_rate_falls_at_the_papers_milestones(model: MissDiff) -> None:
+    training = MissDiff("paper")._configure().training
+    rates = [training.rate(epoch, 250) for epoch in range(250)]
+    assert [rates.index(5e-4 * 0.1**k) for k in range(1)] == [0]
+    changes = [epoch for epoch in range(1, 250) if rates[epoch] != rates[epoch - 1]]
+    assert changes == [62, 125, 187, 225]

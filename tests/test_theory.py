@@ -1,0 +1,67 @@
+"""What the masked objective learns of a Gaussian: where Theorem 3.1 holds, and where it does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from missdiff_fast.diffusion.process import Process, variance_preserving
+from missdiff_fast.theory import MaskedGaussian, drawn_moments
+
+_PROCESS = variance_preserving(100, 1e-4, 0.5)
+
+
+def _gaussian(missing: float, correlation: float = 0.9, mean: float = 0.0, columns: int = 2) -> MaskedGaussian:
+    covariance = (1 - correlation) * torch.eye(columns) + correlation
+    return MaskedGaussian(torch.full((columns,), mean).double(), covariance.double(), missing)
+
+
+def _drawn_correlation(gaussian: MaskedGaussian, process: Process = _PROCESS, *, promised: bool = False) -> float:
+    _, covariance = drawn_moments(gaussian, process, rows=10_000, promised=promised)
+    return float(covariance[0, 1] / covariance.diagonal()[:2].prod().sqrt())
+
+
+def test_one_column_has_no_bias() -> None:
+    # Rows that miss it are not judged, so what is learnt is the score of those that hold it.
+    gaussian, x = _gaussian(0.7, columns=1), torch.linspace(-3, 3, 7).double()[:, None]
+    torch.testing.assert_close(gaussian.optimal_noise(x, 0.6, 0.8), gaussian.noise_of_complete_rows(x, 0.6, 0.8))
+
+
+def test_two_columns_by_hand() -> None:
+    gaussian, a, s, rho = _gaussian(0.25, correlation=0.5), 0.6, 0.8, 0.25
+    x = torch.tensor([[1.0, -0.5]], dtype=torch.float64)
+    both = torch.distributions.MultivariateNormal(
+        torch.zeros(2).double(), a**2 * gaussian.covariance + s**2 * torch.eye(2).double()
+    )
+    first = torch.distributions.Normal(0.0, 1.0).log_prob(x[0, 0])  # a^2 + s^2 = 1, whatever the other column
+    second = torch.distributions.Normal(0.0, s).log_prob(x[0, 1])
+    with_both = (1 - rho) * both.log_prob(x)[0].exp()
+    alone = rho * (first + second).exp()
+    solved = torch.linalg.solve(both.covariance_matrix, x[0])
+    expected = (with_both * s * solved[0] + alone * s * x[0, 0]) / (with_both + alone)
+    assert float(gaussian.optimal_noise(x, a, s)[0, 0]) == pytest.approx(float(expected))
+
+
+def test_the_theorem_holds_where_nothing_is_missing() -> None:
+    assert _drawn_correlation(_gaussian(0.0)) == _drawn_correlation(_gaussian(0.0), promised=True)
+
+
+def test_zero_filled_rows_are_learnt_with_a_bias_that_grows() -> None:
+    promised = _drawn_correlation(_gaussian(0.5), promised=True)
+    drawn = [_drawn_correlation(_gaussian(missing)) for missing in (0.2, 0.5, 0.9)]
+    assert promised > 0.88
+    assert promised - 0.06 < drawn[0] < promised - 0.02
+    assert drawn[0] > drawn[1] > drawn[2]
+    assert drawn[2] < 0.7
+
+
+def test_the_theorem_holds_where_a_hole_can_be_seen() -> None:
+    # Data far from 0: a zero-filled cell is told from an observed one at every level that still matters.
+    far = _gaussian(0.5, mean=30.0)
+    assert _drawn_correlation(far) == pytest.approx(_drawn_correlation(far, promised=True), abs=0.005)
+
+
+@pytest.mark.parametrize("missing", [-0.1, 1.0])
+def test_shares_that_cannot_be(missing: float) -> None:
+    with pytest.raises(ValueError, match="missing must be at least 0 and less than 1"):
+        _gaussian(missing)
