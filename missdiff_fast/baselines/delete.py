@@ -79,7 +79,7 @@ class DiffDelete:
 
     def __init__(self, preset: str = "paper", **settings: Any) -> None:
         self.preset = preset
-        self.settings = settings
+        self.model_settings = settings
 
     def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> DiffDelete:
         """Fit on the complete rows of X.
@@ -91,7 +91,7 @@ class DiffDelete:
         ValueError, TypeError
             As of `MissDiff.fit`.
         """
-        model = MissDiff(preset=self.preset, **self.settings)
+        model = MissDiff(preset=self.preset, **self.model_settings)
         complete = delete_incomplete(X, model.missing_values)
         if len(complete.drop_duplicates()) == 1:
             raise NoCompleteRowError(

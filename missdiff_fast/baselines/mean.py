@@ -39,11 +39,11 @@ class DiffMean:
 
     def __init__(self, preset: str = "paper", **settings: Any) -> None:
         self.preset = preset
-        self.settings = settings
+        self.model_settings = settings
 
     def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> DiffMean:
         """Fill X and fit on all of it; errors are those of `MissDiff.fit`."""
-        model = MissDiff(preset=self.preset, **self.settings)
+        model = MissDiff(preset=self.preset, **self.model_settings)
         imputer = MeanModeImputer(missing_values=model.missing_values, max_categories=model.max_categories)
         self.model_ = model.fit(imputer.fit_impute(X, categorical_columns), categorical_columns)
         return self
