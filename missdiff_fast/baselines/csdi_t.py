@@ -21,7 +21,7 @@ from missdiff_fast.networks.csdi import CSDINetwork
 
 _BETAS = 1e-4, 0.5
 _WEIGHT_DECAY = 1e-6
-_MILESTONES = 0.25, 0.5, 0.75, 0.9  # of the epochs; at each the learning rate falls to a tenth
+_MILESTONES: tuple[float, ...] = (0.25, 0.5, 0.75, 0.9)  # of all steps; at each the rate falls to a tenth
 
 
 class CSDITImputer(Imputer):
@@ -38,7 +38,7 @@ class CSDITImputer(Imputer):
     epochs, batch_size : int
         Passes over the rows, rows of a step.
     learning_rate : float
-        Of Adam; it falls to a tenth after 25, 50, 75 and 90 % of the epochs.
+        Of Adam; it falls to a tenth after 25, 50, 75 and 90 % of the steps.
     hidden_share : float
         The share of a row's observed columns that are hidden in training, in (0, 1].
     num_draws : int
@@ -116,7 +116,8 @@ class CSDITImputer(Imputer):
         order = torch.Generator().manual_seed(derive(seed, "batches"))
         draws = torch.Generator(device).manual_seed(derive(seed, "noise"))
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=_WEIGHT_DECAY)
-        milestones = [int(share * self.epochs) for share in _MILESTONES]
+        total = self.epochs * -(-len(x) // self.batch_size)
+        milestones = [max(1, int(share * total)) for share in _MILESTONES]
         scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, gamma=0.1)
         share = signal_share(self._betas).to(device)
         signal, spread = share.sqrt().float()[:, None], (1 - share).sqrt().float()[:, None]
@@ -133,7 +134,7 @@ class CSDITImputer(Imputer):
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()
-            scheduler.step()
+                scheduler.step()
 
     @torch.no_grad()
     def _fill(self, cells: Cells) -> Cells:
@@ -145,7 +146,7 @@ class CSDITImputer(Imputer):
         holes = (~observed.all(1)).nonzero()[:, 0]
         bar = tqdm(total=len(holes), desc="CSDI_T", unit="row", delay=2, disable=None if self.verbose else True)
         with bar:
-            for rows in holes.split(self.tile):
+            for rows in holes.split(self.tile) if len(holes) else ():
                 drawn = [self._draw(x[rows], known[rows], draws) for _ in range(self.num_draws)]
                 median = (torch.stack(drawn).quantile(0.5, 0) + 1) / 2
                 where = rows.cpu().numpy()
