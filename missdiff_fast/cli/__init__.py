@@ -1,7 +1,7 @@
 """The command ``missdiff``: its options, its errors and its exit codes. What it does is in `missdiff_fast.commands`.
 
-Exit codes: 0, done; 1, a fault of missdiff; 2, an error that the user can mend; 130, interrupted by Ctrl-C; 143,
-ended by SIGTERM, which is met as Ctrl-C is.
+Exit codes: 0, done; 1, a fault of missdiff, or runs of ``reproduce`` that failed; 2, an error that the user can mend;
+130, interrupted by Ctrl-C; 143, ended by SIGTERM, which is met as Ctrl-C is.
 Results go to stdout, everything else to stderr. Nothing heavy is imported before the options are read.
 """
 
@@ -57,7 +57,7 @@ def _run(argv: Sequence[str] | None) -> int:
             if not args.debug:
                 warnings.simplefilter("ignore", FutureWarning)
             warnings.showwarning = show_warning
-            args.run(args)
+            code = args.run(args)
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:
@@ -66,4 +66,4 @@ def _run(argv: Sequence[str] | None) -> int:
         return 0
     except Exception as error:
         return report(error, debug=args.debug)
-    return 0
+    return code or 0
