@@ -77,7 +77,7 @@ def test_it_learns_a_strong_dependence(monkeypatch: pytest.MonkeyPatch) -> None:
     observed = np.ones(truth.shape, dtype=bool)
     observed[np.arange(80), np.arange(80) % 2] = False
     sizes = {"steps": 20, "channels": 32, "heads": 2, "layers": 2}
-    imputer = CSDITImputer(50, 50, 4e-3, hidden_share=0.5, num_draws=5, **sizes, random_state=0, verbose=False)
+    imputer = CSDITImputer(100, 50, 3e-3, hidden_share=0.5, num_draws=11, **sizes, random_state=0, verbose=False)
     found = imputation(truth, imputer.fit_impute(truth.where(observed)), observed, ["x"]).iloc[0]
     assert found["rmse"] < 0.05  # the spread within a side is 0.017, about the mean 0.46
     assert found["category_error"] < 10  # of the mode it is 40

@@ -141,6 +141,23 @@ def test_mice_tells_categories_from_other_columns() -> None:
     assert imputer.rounds_ == 2  # nothing changes in the second
 
 
+def test_mice_gets_more_categories_right_than_one_hot_columns_by_themselves() -> None:
+    pytest.importorskip("sklearn.experimental.enable_iterative_imputer")
+    from sklearn.impute import IterativeImputer
+
+    x = np.arange(210)
+    flag = (x % 3 == 0) ^ (x % 7 == 0)
+    truth = pd.DataFrame({"a": flag, "b": x % 3 == 1, "c": np.array(["u", "v", "w"])[x % 3]})
+    hidden = np.random.default_rng(0).random(210) < 0.3
+    ours = MICEImputer().fit_impute(truth.assign(c=truth["c"].mask(hidden)))
+    dense = np.column_stack([truth["a"], truth["b"], np.eye(3)[x % 3]]).astype(float)
+    dense[hidden, 2:] = np.nan
+    theirs = IterativeImputer(max_iter=100, tol=1e-4).fit_transform(dense)[:, 2:].argmax(1)
+    right = (ours["c"] == truth["c"])[hidden].mean()
+    assert right > 0.8
+    assert right > (theirs == x % 3)[hidden].mean() + 0.1
+
+
 def test_forest_recovers_a_step() -> None:
     x = np.arange(200) / 2
     truth = pd.DataFrame({"x": x, "y": np.where(x < 38.5, 1.0, 4.0), "z": np.where(x < 75, "no", "yes"), "w": x % 50})

@@ -115,7 +115,9 @@ class CSDITImputer(Imputer):
         device = x.device
         order = torch.Generator().manual_seed(derive(seed, "batches"))
         draws = torch.Generator(device).manual_seed(derive(seed, "noise"))
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=_WEIGHT_DECAY)
+        optimizer = torch.optim.Adam(
+            network.parameters(), lr=self.learning_rate, weight_decay=_WEIGHT_DECAY, fused=True
+        )
         total = self.epochs * -(-len(x) // self.batch_size)
         milestones = [max(1, int(share * total)) for share in _MILESTONES]
         scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, gamma=0.1)
@@ -148,7 +150,7 @@ class CSDITImputer(Imputer):
         with bar:
             for rows in holes.split(self.tile) if len(holes) else ():
                 drawn = [self._draw(x[rows], known[rows], draws) for _ in range(self.num_draws)]
-                median = (torch.stack(drawn).quantile(0.5, 0) + 1) / 2
+                median = (torch.stack(drawn).median(0).values + 1) / 2
                 where = rows.cpu().numpy()
                 dense[where] = np.where(np.isnan(dense[where]), median.cpu().numpy(), dense[where])
                 bar.update(len(rows))

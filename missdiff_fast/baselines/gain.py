@@ -87,7 +87,8 @@ class GAINImputer(Imputer):
         groups, width = encoder.layout.groups(device), encoder.layout.width
         with seeded(derive(seed, "weights")):
             generator, discriminator = _mlp(width).to(device), _mlp(width).to(device)
-        optimizers = [torch.optim.Adam(net.parameters(), lr=self.learning_rate) for net in (generator, discriminator)]
+        nets = generator, discriminator
+        optimizers = [torch.optim.Adam(net.parameters(), lr=self.learning_rate, fused=True) for net in nets]
         draws = torch.Generator(device).manual_seed(derive(seed, "noise"))
         batches = endless(len(cells), self.batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
         bar = tqdm(range(self.iterations), desc="GAIN", unit="step", delay=2, disable=None if self.verbose else True)

@@ -44,9 +44,9 @@ class MICEImputer(ChainedImputer):
     One imputation, by conditional means, as it is run where the error of cells is measured. On tables of numbers it
     gives what scikit-learn's ``IterativeImputer(LinearRegression())`` gives. Categories are one-hot, and the whole
     group of a column is regressed at once on the other columns, then decoded by the greatest. (IterativeImputer
-    predicts each one-hot column from the rest of its group as well. These sum to 1, so the regression learns that sum,
-    and a missing category stays for ever at the frequencies it began with.) Regressions have the slight ridge of the R
-    package mice, as one-hot groups are collinear. Numbers are kept in the observed range.
+    predicts each one-hot column from the rest of its group as well. These sum to 1, so its regressions learn that sum
+    in place of what the other columns tell, and it gets fewer categories right.) Regressions have the slight ridge of
+    the R package mice, as one-hot groups are collinear. Numbers are kept in the observed range.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def train(network: nn.Module, sde: VESDE, x: Tensor, phase: Phase, seed: int, hi
     index = 0 if phase.self_paced else 1
     order = torch.Generator().manual_seed(derive(seed, "batches", index))
     draws = torch.Generator(x.device).manual_seed(derive(seed, "noise", index))
-    optimizer = torch.optim.Adam(network.parameters(), lr=phase.learning_rate)
+    optimizer = torch.optim.Adam(network.parameters(), lr=phase.learning_rate, fused=True)
     average = WeightAverage(network, phase.ema) if phase.ema is not None else None
     first = history.step[-1] if history.step else 0
     step = 0
