@@ -81,8 +81,8 @@ def test_the_compiled_ops_and_the_reference_agree(native: object, model: MissDif
 
 
 def test_a_longer_sample_begins_with_the_shorter(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TILE", 16)
-    pd.testing.assert_frame_equal(model.sample(40).head(5), model.sample(5))
+    monkeypatch.setattr(module, "TOKENS", 1)  # tiles of 64 rows
+    pd.testing.assert_frame_equal(model.sample(140).head(70), model.sample(70))
 
 
 def test_given_values_are_kept(model: MissDiff) -> None:

@@ -24,9 +24,9 @@ from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.min_max import MinMax
 from missdiff_fast.training import batches
 
-# Every network call sees as many rows, so that row i of a sample depends on (seed, i) alone; see `sampling.TILE`. Fewer
-# than there, for a row is as many tokens as it has encoded columns.
-TILE = 256
+# Every call of one network sees as many rows, so that row i of a sample depends on (seed, i) alone; see
+# `sampling.TILE`. A row is as many tokens as it has encoded columns, and so many tokens fill a processor.
+TOKENS = 1 << 15
 _RNG_LOCK = threading.Lock()  # initial weights and dropout come from torch's one generator
 
 
@@ -116,9 +116,9 @@ class NoisePrediction(Method):
         bounds = torch.empty(len(table), dtype=torch.float64)
         noise_seed, T = derive(seed, "bound"), len(self.process)
         with self._bar(table, 1, verbose, "score") as bar:
-            for start, stop, piece in tiles(table, TILE):
+            for start, stop, piece in tiles(table, self._tile):
                 rows, observed, x0 = self._clean(piece, start)
-                errors = torch.empty((TILE, T), dtype=torch.float64, device=self.device)
+                errors = torch.empty((self._tile, T), dtype=torch.float64, device=self.device)
                 for t in range(T):
                     key = self.backend.make_key(noise_seed, t, self.device)
                     eps = self.backend.normal(rows, x0.shape[1], key)
@@ -145,6 +145,11 @@ class NoisePrediction(Method):
         self._network = self._new_network()
         self._network.load_state_dict(part(weights, "network"))
         self._network.eval()
+
+    @property
+    def _tile(self) -> int:
+        """Rows of one call: a power of two from 64 to 2,048."""
+        return 1 << min(11, max(6, (TOKENS // self._min_max.layout.width).bit_length() - 1))
 
     def _new_network(self) -> CSDINetwork:
         width, steps = self._min_max.layout.width, len(self.process)
@@ -173,7 +178,7 @@ class NoisePrediction(Method):
     ) -> Iterator[tuple[int, int, Tensor]]:
         """Completions of each tile by Algorithm 2, one for each seed: (start, stop, ``[seeds, stop - start, D]``)."""
         with self._bar(known, len(seeds), verbose, desc) as bar:
-            for start, stop, piece in tiles(known, TILE):
+            for start, stop, piece in tiles(known, self._tile):
                 yield start, stop, torch.stack([self._chain(piece, start, seed, bar)[: stop - start] for seed in seeds])
 
     @torch.inference_mode()
@@ -198,9 +203,9 @@ class NoisePrediction(Method):
         return torch.where(held, clean, x)
 
     def _clean(self, piece: EncodedTable, start: int) -> tuple[Tensor, Tensor, Tensor]:
-        """A tile's global row numbers ``[TILE]``, where it is observed ``[TILE, D]``, and its encoded rows."""
-        inside = torch.arange(TILE, device=self.device)
-        ones, (low, high) = torch.ones(TILE, device=self.device), self._min_max.levels
+        """A tile's global row numbers ``[B]``, where it is observed ``[B, D]``, and its encoded rows."""
+        inside = torch.arange(self._tile, device=self.device)
+        ones, (low, high) = torch.ones(self._tile, device=self.device), self._min_max.levels
         observed = piece.observed()
         states = torch.full(observed.shape, CLEAN, dtype=torch.uint8, device=self.device)
         key = self.backend.make_key(0, 0, self.device)  # nothing is noisy, so no noise is drawn
@@ -209,7 +214,7 @@ class NoisePrediction(Method):
         return inside + start, observed[:, self._min_max.layout.groups(self.device)], x0
 
     def _bar(self, table: EncodedTable, chains: int, verbose: bool, desc: str) -> tqdm:
-        total = -(-len(table) // TILE) * chains * len(self.process)
+        total = -(-len(table) // self._tile) * chains * len(self.process)
         return tqdm(total=total, desc=desc, unit="step", delay=2, disable=None if verbose else True)
 
 
