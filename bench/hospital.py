@@ -5,7 +5,8 @@
 The file is the PhysioNet/CinC Challenge 2019 training set, its hourly records put under one another, pipe-separated,
 with a column ``patient``. There is no complete table to compare with, so synthetic rows are held against the observed
 values alone: the Kolmogorov-Smirnov distance of each column's marginal, and the correlation of each pair over the rows
-that hold both.
+that hold both. Columns observed in fewer than 200 rows are told apart: two samples of one distribution, one of them of 131
+values, differ by 0.076 on average.
 ``--save`` writes bench/results/hospital_quality.{csv,md}.
 """
 
@@ -24,7 +25,7 @@ from missdiff_fast import MissDiff
 from missdiff_fast.table.io import read_table
 
 RESULTS = Path(__file__).parent / "results"
-_MIN_PAIRS = 200
+_MIN_ROWS = 200
 
 
 def measure(real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, object]:
@@ -32,13 +33,17 @@ def measure(real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, object]:
     columns = [c for c in real.columns if real[c].nunique() > 2]
     distance = {c: float(ks_2samp(real[c].dropna(), synthetic[c]).statistic) for c in columns}
     worst = max(distance, key=distance.__getitem__)
-    want = real[columns].corr(min_periods=_MIN_PAIRS).to_numpy()
+    common = max((c for c in columns if real[c].count() >= _MIN_ROWS), key=distance.__getitem__)
+    want = real[columns].corr(min_periods=_MIN_ROWS).to_numpy()
     got = synthetic[columns].corr().to_numpy()
     pairs = np.abs(want - got)[np.triu_indices(len(columns), 1)]
     return {
         "mean_ks": float(np.mean(list(distance.values()))),
         "worst_ks": distance[worst],
         "worst_column": worst,
+        "worst_cells": int(real[worst].count()),
+        "worst_common_ks": distance[common],
+        "worst_common_column": common,
         "mean_correlation_difference": float(np.nanmean(pairs)),
         "pairs": int(np.isfinite(pairs).sum()),
     }
