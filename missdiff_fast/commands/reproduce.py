@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     _check_folder(args.output)
     from missdiff_fast.reproduce.runner import reproduce
 
-    tables, failed = reproduce(
+    tables, failed, total = reproduce(
         args.names,
         args.output,
         scale=args.scale,
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         from missdiff_fast.cli._messages import complain
 
-        complain(f"{failed} runs failed; the tables name them, and the next call tries them again")
+        complain(f"{failed} of {total} runs failed; the tables name them, and the next call tries them again")
     return 1 if failed else 0
 
 

@@ -23,14 +23,14 @@ def generator_settings(method: str, budget: Budget, stasy_epochs: int | None) ->
     --------
     >>> from missdiff_fast.reproduce.scales import Budget
     >>> generator_settings("missdiff-default", Budget(), None)
-    {'steps': None, 'rows': None}
+    {'steps': None, 'refine': True, 'rows': None}
     """
     if method == "missdiff-default":
-        return {"steps": budget.default_steps, "rows": budget.default_rows}
+        return {"steps": budget.default_steps, "refine": budget.default_refine, "rows": budget.default_rows}
     if method.startswith("stasy"):
         return {
             "epochs": stasy_epochs,
-            "max_steps": budget.stasy_max_steps,
+            "max_steps": budget.stasy_max_steps and max(1, budget.stasy_max_steps * (stasy_epochs or 0) // 1000),
             "finetune_epochs": budget.stasy_finetune_epochs,
             "warmup": budget.stasy_warmup,
             "hidden": list(budget.stasy_hidden),
@@ -40,6 +40,7 @@ def generator_settings(method: str, budget: Budget, stasy_epochs: int | None) ->
         "epochs": budget.epochs,
         "max_steps": budget.max_steps,
         "diffusion_steps": budget.diffusion_steps,
+        "channels": budget.channels,
         "rows": budget.rows,
     }
 
@@ -57,11 +58,13 @@ def imputer_settings(method: str, budget: ImputationBudget) -> dict[str, Any]:
         "epochs": budget.epochs,
         "max_steps": budget.max_steps,
         "diffusion_steps": budget.diffusion_steps,
+        "channels": budget.channels,
         "draws": budget.draws,
     }
     csdi = {
         "epochs": budget.csdi_epochs,
         "diffusion_steps": budget.diffusion_steps,
+        "channels": budget.channels,
         "draws": budget.draws,
         "train_rows": budget.csdi_rows,
     }
@@ -72,7 +75,7 @@ def imputer_settings(method: str, budget: ImputationBudget) -> dict[str, Any]:
         "gain": {"iterations": budget.gain_iterations},
         "csdi-t": csdi,
         "missdiff-paper": paper,
-        "missdiff-default": {"steps": budget.default_steps},
+        "missdiff-default": {"steps": budget.default_steps, "refine": budget.default_refine},
     }
     return settings[method]
 
@@ -126,6 +129,7 @@ def make_imputer(method: str, settings: Mapping[str, Any], num_rows: int, seed: 
             epochs=settings["epochs"],
             steps=settings["diffusion_steps"],
             num_draws=settings["draws"],
+            channels=settings["channels"],
             device=device,
             **common,
         )
@@ -148,12 +152,12 @@ def _missdiff(settings: Mapping[str, Any], common: Mapping[str, Any], num_rows: 
     from missdiff_fast.model import MissDiff
 
     if num_rows is None:
-        return MissDiff(steps=settings["steps"], **common)
+        return MissDiff(steps=settings["steps"], refine=settings["refine"], **common)
     return MissDiff(preset="paper", **_paper(settings, num_rows), **common)
 
 
 def _paper(settings: Mapping[str, Any], num_rows: int) -> dict[str, Any]:
-    others = {"diffusion.steps": settings["diffusion_steps"]}
+    others = {"diffusion.steps": settings["diffusion_steps"], "network.channels": settings["channels"]}
     if "draws" in settings:
         others["draws"] = settings["draws"]
     return {"steps": paper_steps(settings["epochs"], settings["max_steps"], num_rows), "settings": others}

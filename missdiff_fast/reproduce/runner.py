@@ -46,7 +46,7 @@ def reproduce(
     device: str = "auto",
     data: Path | None = None,
     verbose: bool = True,
-) -> tuple[dict[str, pd.DataFrame], int]:
+) -> tuple[dict[str, pd.DataFrame], int, int]:
     """Run experiments, and write ``NAME.csv`` and ``NAME.md`` (and ``figure-bn.png``) for each.
 
     Every finished run is kept in ``output/runs``, by all its settings and the package's version, and is not done again:
@@ -78,8 +78,8 @@ def reproduce(
     -------
     tables : dict
         By name what ``NAME.csv`` holds; see `missdiff_fast.reproduce.summary.summarise`.
-    failed : int
-        How many runs failed.
+    failed, total : int
+        How many runs failed, and how many there are.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def reproduce(
         found = [(run, records[run]) for run in plans[name]]
         tables[name] = summarise(name, experiment, found)
         _write(Path(output), name, experiment, found, tables[name], context)
-    return tables, sum(record["status"] == "failed" for record in records.values())
+    return tables, sum(record["status"] == "failed" for record in records.values()), len(records)
 
 
 def choose(names: Sequence[str], methods: Sequence[str] | None = None) -> dict[str, Experiment]:

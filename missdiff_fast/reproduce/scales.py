@@ -12,8 +12,8 @@ from missdiff_fast.evaluate._models import Grid
 class Budget:
     """What the methods that write rows get on one data set. None is "all", or the method's own choice.
 
-    Steps beyond ``max_steps`` or ``stasy_max_steps`` are cut, with the learning rate's schedule fitted to what is left.
-    ``stasy_epochs`` are those of an experiment, so that they are no part of the budget.
+    Steps beyond ``max_steps`` are cut, with the learning rate's schedule fitted to what is left. ``stasy_max_steps`` is
+    for 1,000 epochs of STaSy; where an experiment has fewer epochs, it is less in proportion.
     """
 
     train_rows: int | None = None
@@ -22,8 +22,10 @@ class Budget:
     epochs: int = 250
     max_steps: int | None = None
     diffusion_steps: int = 100
+    channels: int = 64
     rows: int | None = None
     default_steps: int | None = None
+    default_refine: bool = True
     default_rows: int | None = None
     stasy_max_steps: int | None = None
     stasy_finetune_epochs: int = 50
@@ -43,8 +45,10 @@ class ImputationBudget:
     epochs: int = 250
     max_steps: int | None = None
     diffusion_steps: int = 100
+    channels: int = 64
     draws: int = 100
     default_steps: int | None = None
+    default_refine: bool = True
     csdi_rows: int | None = None
     csdi_epochs: int = 250
     gain_iterations: int = 10_000
@@ -54,7 +58,7 @@ class ImputationBudget:
 
 @dataclass(frozen=True)
 class Scale:
-    """A whole reproduction's size.
+    """A whole reproduction's size; the defaults are the paper's.
 
     ``grid`` is that of `missdiff_fast.evaluate.utility`; None fits each model once with its library's defaults.
     ``ratios`` are the missing ratios of the figure; everything else has 0.2.
@@ -86,10 +90,12 @@ _TEXTS = {
     "epochs": "epochs of the paper's network",
     "max_steps": "steps of the paper's network at most",
     "diffusion_steps": "noise levels T",
+    "channels": "channels of the paper's network",
     "rows": "synthetic rows of the paper's network",
     "default_steps": "steps of the default preset before refining",
+    "default_refine": "refining of the default preset",
     "default_rows": "synthetic rows of the default preset",
-    "stasy_max_steps": "steps of STaSy at most",
+    "stasy_max_steps": "steps of STaSy at most, for 1,000 epochs (for 250 a quarter)",
     "stasy_finetune_epochs": "epochs of STaSy's fine-tuning",
     "stasy_warmup": "steps of STaSy's warm-up",
     "stasy_hidden": "widths of STaSy's layers",
@@ -114,9 +120,11 @@ _TINY: dict[str, Any] = {
     "test_rows": 100,
     "epochs": 1,
     "max_steps": 3,
-    "diffusion_steps": 4,
+    "diffusion_steps": 3,
+    "channels": 8,
     "rows": 100,
     "default_steps": 5,
+    "default_refine": False,
     "default_rows": 100,
     "stasy_max_steps": 4,
     "stasy_finetune_epochs": 0,
@@ -141,9 +149,11 @@ SCALES = {
             every=2,
             epochs=1,
             max_steps=3,
-            diffusion_steps=4,
+            diffusion_steps=3,
+            channels=8,
             draws=2,
             default_steps=5,
+            default_refine=False,
             csdi_rows=64,
             csdi_epochs=1,
             gain_iterations=10,
@@ -171,13 +181,13 @@ SCALES = {
             diffusion_steps=150,
             rows=512,
             default_rows=5_000,
-            stasy_max_steps=1_500,
+            stasy_max_steps=6_000,
             stasy_finetune_epochs=0,
             stasy_warmup=150,
             stasy_rows=2_000,
             all_pairs=False,
         ),
-        bayesian_network=Budget(max_steps=2_500, rows=2_000),
+        bayesian_network=Budget(max_steps=3_000),
         imputation=ImputationBudget(
             test_rows=512,
             max_steps=750,
