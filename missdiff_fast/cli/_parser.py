@@ -23,6 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Train a diffusion model straight on a table with holes; draw complete synthetic rows from it, "
         "or fill the holes.",
         epilog="missdiff COMMAND --help tells a command's options.",
+        formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"missdiff_fast {__version__}")
     parser.set_defaults(debug=False)
@@ -36,6 +37,13 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_options(options, common)
         options.set_defaults(run=command.run)
     return parser
+
+
+class _Help(argparse.HelpFormatter):
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        # argparse forgets that commands are indented, and would give the longest of them a line of its own.
+        self._action_max_length += 2 * isinstance(action, argparse._SubParsersAction)
 
 
 class _Parser(argparse.ArgumentParser):
