@@ -202,6 +202,8 @@ class MissDiff:
     def impute(self, X: pd.DataFrame) -> pd.DataFrame:
         """Fill the missing cells with conditional means (numbers, times) and most probable categories.
 
+        The paper's preset takes, as the released code does, the median of many draws of every encoded cell.
+
         Parameters
         ----------
         X : DataFrame
@@ -290,10 +292,12 @@ class MissDiff:
         """An upper bound on the negative log-likelihood of each row's observed cells.
 
         The evidence bound of the noising process in discrete time, estimated with ``num_draws`` draws of the noise at
-        each level: the smaller, the likelier the row. With the paper's preset it is the right-hand side of Theorem 3.2, with its
-        factor ``1 / (1 - rho_max)``; the default preset models the observed columns of a row by themselves and needs no
-        factor. The density is that of the encoded cells, so that only values of one model compare. Constant columns do
-        not enter.
+        each level: the smaller, the likelier the row. The density is that of the encoded cells, so that only values of
+        one model compare. Constant columns do not enter.
+
+        With the paper's preset it is the right-hand side of Theorem 3.2, with its factor ``1 / (1 - rho_max)``: a bound
+        as far as the theorem is one, which for rows with holes rests on that of Theorem 3.1 (`missdiff_fast.theory`).
+        The default preset models the observed columns of a row by themselves and needs no factor.
 
         Parameters
         ----------
@@ -312,7 +316,14 @@ class MissDiff:
         Raises
         ------
         ValueError, TypeError
-            X does not have the columns, dtypes and categories that fit saw.
+            X does not have the columns, dtypes and categories that fit saw, or a bad ``num_draws``.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
+        >>> model = MissDiff(steps=5, random_state=0, verbose=False).fit(table)
+        >>> bool(model.score_samples(table, num_draws=2).notna().all())
+        True
         """
         self._check_fitted()
         check_count("num_draws", num_draws, least=1)
