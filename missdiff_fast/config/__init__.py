@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from missdiff_fast.config.column_states import (
     Config,
     NetworkConfig,
@@ -70,23 +72,43 @@ def override(config: AnyConfig, settings: Mapping[str, Any]) -> AnyConfig:
     >>> override(preset("paper"), {"diffusion.sde": "ve", "draws": 10}).diffusion.sde
     've'
     """
+    changes = []
     for path, value in settings.items():
-        config = _replaced(config, path.split("."), value, path)
-    return config
+        if not isinstance(path, str):
+            raise ValueError(f"settings are named by strings such as 'training.batch_size', got {path!r}")
+        changes.append((path.split("."), value, path))
+    return _replaced(config, changes)
 
 
-def _replaced(part: Any, names: list[str], value: Any, path: str) -> Any:
+def _replaced(part: Any, changes: list[tuple[list[str], Any, str]]) -> Any:
+    """The part with changes, each by its names within the part, its value and its whole path: all made at once.
+
+    So settings that must fit one another, such as the ends of a range, may be changed together.
+    """
     known = [field.name for field in fields(part) if field.name != "preset"]
-    if names[0] not in known:
-        raise ValueError(f"there is no setting {path!r}; here are {', '.join(known)}")
-    old = getattr(part, names[0])
-    if len(names) > 1 or is_dataclass(old):
-        if len(names) == 1 or not is_dataclass(old):
-            where = f"{path}.{fields(old)[0].name}" if is_dataclass(old) else names[0]
+    values: dict[str, Any] = {}
+    inner: dict[str, list[tuple[list[str], Any, str]]] = {}
+    for names, value, path in changes:
+        if names[0] not in known:
+            raise ValueError(f"there is no setting {path!r}; here are {', '.join(known)}")
+        old = getattr(part, names[0])
+        if is_dataclass(old) != (len(names) > 1):
+            where = f"{path}.{fields(old)[0].name}" if is_dataclass(old) else path.rpartition(".")[0]
             raise ValueError(f"{path!r} is not one setting; name one, as in {where!r}")
-        return replace(part, **{names[0]: _replaced(old, names[1:], value, path)})
+        if is_dataclass(old):
+            inner.setdefault(names[0], []).append((names[1:], value, path))
+        else:
+            values[names[0]] = _in_type_of(old, value, path)
+    return replace(part, **values, **{name: _replaced(getattr(part, name), them) for name, them in inner.items()})
+
+
+def _in_type_of(old: Any, value: Any, path: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
+    if isinstance(old, tuple) and isinstance(value, list):
+        value = tuple(value)
     if old is not None and not isinstance(value, type(old)):
         raise ValueError(f"setting {path!r} must be of type {type(old).__name__}, got {value!r}")
-    return replace(part, **{names[0]: value})
+    return value

@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from missdiff_fast.config._checks import check_least, check_positive, check_share, check_whole, check_whole_or_none
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -14,6 +16,11 @@ class NetworkConfig:
     width: int = 128
     blocks: int = 3
     embedding: int = 64  # of the noise level
+
+    def __post_init__(self) -> None:
+        check_whole("network.width", self.width, 1)
+        check_whole("network.blocks", self.blocks, 0)
+        check_whole("network.embedding", self.embedding, 2, even=True)
 
 
 @dataclass(frozen=True)
@@ -38,10 +45,19 @@ class ObjectiveConfig:
     column_cap: float = 10.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.column_power < math.inf:
-            raise ValueError(f"objective.column_power must be at least 0 and finite, got {self.column_power}")
-        if not 1 <= self.column_cap < math.inf:
-            raise ValueError(f"objective.column_cap must be at least 1 and finite, got {self.column_cap}")
+        if not math.isfinite(self.log_sigma_mean):
+            raise ValueError(f"objective.log_sigma_mean must be finite, got {self.log_sigma_mean}")
+        check_positive("objective.log_sigma_std", self.log_sigma_std)
+        for name in ("clean_share", "hidden_share", "impute_share"):
+            check_share(f"objective.{name}", getattr(self, name))
+        total = self.clean_share + self.hidden_share + self.impute_share
+        if total > 1 + 1e-9:
+            raise ValueError(
+                f"objective.clean_share, hidden_share and impute_share are shares of one whole, got {total} in all"
+            )
+        check_least("objective.mean_weight", self.mean_weight, 0)
+        check_least("objective.column_power", self.column_power, 0)
+        check_least("objective.column_cap", self.column_cap, 1)
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,13 @@ class TrainingConfig:
     learning_rate: float = 2e-3
     warmup: int = 100
     ema: float = 0.998
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "epochs", "batch_size"):
+            check_whole_or_none(f"training.{name}", getattr(self, name), 1)
+        check_positive("training.learning_rate", self.learning_rate)
+        check_whole("training.warmup", self.warmup, 1)
+        check_share("training.ema", self.ema)
 
     def settle(self, num_rows: int) -> tuple[int, int]:
         """Steps and batch size for a table: at most 3,000 steps of 512 rows, and about 200 passes over a small table.
@@ -85,6 +108,13 @@ class RefineConfig:
     show: float = 0.65
     solver_steps: int = 15
 
+    def __post_init__(self) -> None:
+        check_whole_or_none("refine.rounds", self.rounds, 0)
+        check_positive("refine.step_share", self.step_share)
+        check_positive("refine.rate_share", self.rate_share)
+        check_share("refine.show", self.show)
+        check_whole("refine.solver_steps", self.solver_steps, 1)
+
     def rounds_for(self, missing: float) -> int:
         """How many rounds a table with this share of missing cells gets."""
         if missing == 0:
@@ -102,6 +132,13 @@ class SolverConfig:
     sigma_max: float = 8.0
     sigma_min: float = 0.15
     rho: float = 3.0
+
+    def __post_init__(self) -> None:
+        check_whole("solver.steps", self.steps, 1)
+        check_positive("solver.sigma_max", self.sigma_max)
+        if not 0 < self.sigma_min < self.sigma_max:
+            raise ValueError(f"0 < solver.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
+        check_positive("solver.rho", self.rho)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from missdiff_fast.config._checks import (
+    check_choice,
+    check_least,
+    check_positive,
+    check_share,
+    check_whole,
+    check_whole_or_none,
+)
 from missdiff_fast.table.min_max import MISSING_CODES
 
 
@@ -25,11 +33,12 @@ class DiffusionConfig:
     variance: str = "beta"
 
     def __post_init__(self) -> None:
-        _choice("diffusion.sde", self.sde, ("vp", "ve"))
-        _choice("diffusion.variance", self.variance, ("beta", "posterior"))
-        _whole("diffusion.steps", self.steps, 2)
+        check_choice("diffusion.sde", self.sde, ("vp", "ve"))
+        check_choice("diffusion.variance", self.variance, ("beta", "posterior"))
+        check_whole("diffusion.steps", self.steps, 2)
         if not 0 < self.beta_min <= self.beta_max < 1:
             raise ValueError(f"0 < diffusion.beta_min <= beta_max < 1, got {self.beta_min} and {self.beta_max}")
+        check_positive("diffusion.sigma_max", self.sigma_max)
         if not 0 < self.sigma_min < self.sigma_max:
             raise ValueError(f"0 < diffusion.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
 
@@ -49,7 +58,12 @@ class CSDIConfig:
 
     def __post_init__(self) -> None:
         for name in ("channels", "layers", "heads"):
-            _whole(f"network.{name}", getattr(self, name), 1)
+            check_whole(f"network.{name}", getattr(self, name), 1)
+        check_whole("network.embedding", self.embedding, 4, even=True)
+        check_whole("network.column_embedding", self.column_embedding, 2, even=True)
+        check_whole("network.feature_embedding", self.feature_embedding, 0)
+        check_whole("network.hidden", self.hidden, 1)
+        check_share("network.dropout", self.dropout)
         if self.channels % self.heads:
             raise ValueError(
                 f"network.channels must be a multiple of network.heads, got {self.channels} and {self.heads}"
@@ -67,6 +81,16 @@ class EpochsConfig:
     weight_decay: float = 1e-6
     milestones: tuple[float, ...] = (0.25, 0.5, 0.75, 0.9)
     decay: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_whole("training.epochs", self.epochs, 1)
+        check_whole_or_none("training.steps", self.steps, 1)
+        check_whole("training.batch_size", self.batch_size, 1)
+        check_positive("training.learning_rate", self.learning_rate)
+        check_least("training.weight_decay", self.weight_decay, 0)
+        for share in self.milestones:
+            check_share("each of training.milestones", share)
+        check_positive("training.decay", self.decay)
 
     def settle(self, num_rows: int) -> tuple[int, int]:
         """Steps and batch size for a table.
@@ -102,8 +126,8 @@ class PaperConfig:
     training: EpochsConfig = field(default_factory=EpochsConfig)
 
     def __post_init__(self) -> None:
-        _choice("missing", self.missing, MISSING_CODES)
-        _whole("draws", self.draws, 1)
+        check_choice("missing", self.missing, MISSING_CODES)
+        check_whole("draws", self.draws, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain dictionaries, for JSON."""
@@ -121,13 +145,3 @@ class PaperConfig:
             network=CSDIConfig(**data["network"]),
             training=EpochsConfig(**training),
         )
-
-
-def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
-def _whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
