@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
-
-_LOCK = threading.Lock()
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's own generators within, and give them their state back after: for initial weights and dropout."""
-    with _LOCK, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(seed)
-        yield
 
 
 def epoch(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:

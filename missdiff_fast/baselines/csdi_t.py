@@ -10,11 +10,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from missdiff_fast._backend import resolve_device
+from missdiff_fast._generators import seeded
 from missdiff_fast._seeding import derive
 from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
-from missdiff_fast.baselines._training import epoch, seeded
+from missdiff_fast.baselines._training import epoch
 from missdiff_fast.diffusion.schedule import quadratic_betas, signal_share
 from missdiff_fast.diffusion.solver import ancestral_vp
 from missdiff_fast.networks.csdi import CSDINetwork

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from types import ModuleType
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from missdiff_fast._generators import seeded
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import Config
 from missdiff_fast.diffusion.likelihood import evidence_bound
@@ -24,7 +24,6 @@ from missdiff_fast.refinement import Networks, run_phases
 from missdiff_fast.sampling import TILE, draw, most_probable, tiles
 from missdiff_fast.table import Codec, EncodedTable
 
-_INIT_LOCK = threading.Lock()  # initial weights come from torch's one generator, which other threads may be seeding
 _BOUND_LEVELS = 100, 0.02, 20.0  # steps, least and greatest sigma: the range that training covers
 
 
@@ -45,8 +44,7 @@ class ColumnStates(Method):
 
     def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
         """As `Method.fit`."""
-        with _INIT_LOCK, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.manual_seed(derive(seed, "weights"))
+        with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks = Networks(network, network)
         missing = 1 - float(table.observed().float().mean())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from missdiff_fast._generators import seeded
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import DiffusionConfig, PaperConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
@@ -27,7 +27,6 @@ from missdiff_fast.training import batches
 # Every call of one network sees as many rows, so that row i of a sample depends on (seed, i) alone; see
 # `sampling.TILE`. A row is as many tokens as it has encoded columns, and so many tokens fill a processor.
 TOKENS = 1 << 15
-_RNG_LOCK = threading.Lock()  # initial weights and dropout come from torch's one generator
 
 
 class NoisePrediction(Method):
@@ -52,8 +51,7 @@ class NoisePrediction(Method):
     def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
         """Algorithm 1. ``refine`` has no meaning here."""
         self._learn_encoding(table)
-        with _RNG_LOCK, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.manual_seed(derive(seed, "weights"))
+        with seeded(derive(seed, "weights")):  # and dropout
             self._network = self._new_network().train()
             try:
                 self._train(table, seed, history, verbose)

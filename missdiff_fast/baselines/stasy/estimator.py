@@ -9,10 +9,10 @@ import pandas as pd
 import torch
 
 from missdiff_fast._backend import plain_settings, resolve_device
+from missdiff_fast._generators import seeded
 from missdiff_fast._seeding import check_seed, derive
 from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Encoder
-from missdiff_fast.baselines._training import seeded
 from missdiff_fast.baselines.delete import delete_incomplete
 from missdiff_fast.baselines.imputers import MeanModeImputer
 from missdiff_fast.baselines.stasy.network import HIDDEN, ScoreNetwork
