@@ -172,7 +172,7 @@ SCALES = {
             stasy_max_steps=1_500,
             stasy_finetune_epochs=0,
             stasy_warmup=150,
-            stasy_rows=2_000,
+            stasy_rows=1_024,
         ),
         mimic4ed=Budget(
             train_rows=20_000,
@@ -184,7 +184,7 @@ SCALES = {
             stasy_max_steps=6_000,
             stasy_finetune_epochs=0,
             stasy_warmup=150,
-            stasy_rows=2_000,
+            stasy_rows=512,
             all_pairs=False,
         ),
         bayesian_network=Budget(max_steps=3_000),
