@@ -13,7 +13,11 @@ import pytest
 from missdiff_fast import __version__
 
 ROOT = Path(__file__).parent.parent
-DATA = {"missdiff_fast/datasets/census.csv.xz", "missdiff_fast/datasets/README.md"}
+DATA = {
+    "missdiff_fast/datasets/census.csv.xz",
+    "missdiff_fast/datasets/README.md",
+    "missdiff_fast/reproduce/paper_figures.csv",
+}
 
 pytestmark = pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="not in a source tree")
 
