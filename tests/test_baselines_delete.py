@@ -8,7 +8,7 @@ import pytest
 from baseline_tables import mixed_table
 
 from missdiff_fast import MissDiff
-from missdiff_fast.baselines import DiffDelete, NoCompleteRowError, delete_incomplete
+from missdiff_fast.baselines import DiffDelete, NoCompleteRowError, STaSy, delete_incomplete
 
 TABLE = pd.DataFrame({"x": [1.0, np.nan, 3.0, 4.0], "y": ["a", "b", None, "?"]}, index=[7, 8, 9, 10])
 
@@ -18,6 +18,32 @@ def test_rows_with_a_hole_are_deleted() -> None:
     pd.testing.assert_frame_equal(delete_incomplete(TABLE, missing_values=["?"]), TABLE.loc[[7]])
     complete = mixed_table().dropna()
     pd.testing.assert_frame_equal(delete_incomplete(complete), complete)
+
+
+def test_marks_are_looked_for_among_cells_of_their_kind() -> None:
+    table = pd.DataFrame({"flag": [True, False], "name": ["0", "a"], "x": [1.0, 2.0]})
+    pd.testing.assert_frame_equal(delete_incomplete(table, missing_values=[0]), table)
+
+
+def test_numbers_among_which_marks_stood_become_numbers() -> None:
+    table = pd.DataFrame({"x": ["1", "?", "-9", "4"], "code": ["7", "?", "8", "9"]}, index=[4, 5, 6, 7])
+    expected = pd.DataFrame({"x": [1, 4], "code": ["7", "9"]}, index=[4, 7])
+    pd.testing.assert_frame_equal(delete_incomplete(table, ["?", -9], categorical_columns=["code"]), expected)
+    pd.testing.assert_frame_equal(
+        delete_incomplete(table.set_axis([0, 1], axis=1), ["?", -9], [1]), expected.set_axis([0, 1], axis=1)
+    )
+    age = np.random.default_rng(0).integers(20, 90, 300).astype(str)
+    table = pd.DataFrame({"age": np.where(np.arange(300) % 5 == 0, "?", age), "sex": ["f", "m"] * 150})
+    settings = {"preset": "default", "steps": 2, "random_state": 0, "verbose": False, "missing_values": ["?"]}
+    for model in (DiffDelete(**settings), STaSy("delete", 1, 0, hidden=(8,), verbose=False, missing_values=["?"])):
+        assert pd.api.types.is_integer_dtype(model.fit(table).sample(3)["age"])
+
+
+def test_a_column_that_cannot_be_taken_is_named() -> None:
+    with pytest.raises(ValueError, match=r"column 'x'.*infinite"):
+        delete_incomplete(pd.DataFrame({"x": [1.0, np.inf], "y": [None, "b"]}))
+    with pytest.raises(TypeError, match="missing_values must be a list"):
+        delete_incomplete(TABLE, "?")
 
 
 @pytest.mark.parametrize("missing_values", [(), (4, "?")])

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from missdiff_fast.model import MissDiff
-from missdiff_fast.table.schema import check_frame
+from missdiff_fast.table.cells import Markers, RefusedError, read_cells
+from missdiff_fast.table.schema import Name, Refusals, check_frame
 
 
 class NoCompleteRowError(ValueError):
     """Too few rows without a hole are left to learn from."""
 
 
-def delete_incomplete(X: pd.DataFrame, missing_values: Sequence[object] = ()) -> pd.DataFrame:
+def delete_incomplete(
+    X: pd.DataFrame, missing_values: Sequence[object] = (), categorical_columns: Sequence[str] | None = None
+) -> pd.DataFrame:
     """The rows of a table that have no hole.
 
     Parameters
@@ -23,17 +27,23 @@ def delete_incomplete(X: pd.DataFrame, missing_values: Sequence[object] = ()) ->
     X : DataFrame
         N rows.
     missing_values : sequence
-        Values that stand for a missing cell beside NaN, None, NaT and pd.NA.
+        Values that stand for a missing cell beside NaN, None, NaT and pd.NA: strings among strings, numbers among
+        numbers.
+    categorical_columns : sequence of str, optional
+        Columns whose values are names, even where they look like numbers.
 
     Returns
     -------
     DataFrame
-        At most N rows, with their index.
+        At most N rows, with their index. Numbers that are strings because marks for "missing" stood among them become
+        numbers, as they are for `MissDiff`.
 
     Raises
     ------
     NoCompleteRowError
         A ValueError: every row has a hole.
+    ValueError, TypeError
+        A column that no model can take; the message names it and the remedy.
 
     Examples
     --------
@@ -41,15 +51,28 @@ def delete_incomplete(X: pd.DataFrame, missing_values: Sequence[object] = ()) ->
          x  y
     0  1.0  a
     """
-    check_frame(X)
-    missing = X.isna() | X.isin(list(missing_values))
-    complete = X[~missing.any(axis=1)]
-    if complete.empty:
+    names, markers, refusals = check_frame(X), Markers.of(missing_values), Refusals()
+    named = {categorical_columns} if isinstance(categorical_columns, str) else set(categorical_columns or ())
+    complete, numbers = np.ones(len(X), dtype=bool), dict[Name, np.ndarray]()
+    for position, name in enumerate(names):
+        try:
+            cells = read_cells(X.iloc[:, position], markers, parse="never" if name in named else "auto")
+        except RefusedError as refused:
+            refusals.add(name, refused)
+            continue
+        complete &= ~cells.missing
+        if cells.parsed:
+            numbers[name] = cells.per_cell()
+    refusals.raise_any()
+    if len(X) and not complete.any():
         raise NoCompleteRowError(
             f"no row is complete: each of the {len(X):,} has a hole. Use a method that keeps incomplete rows, "
             "or drop the columns with the most holes"
         )
-    return complete
+    kept = X[complete].copy()
+    for name, values in numbers.items():
+        kept[name] = values[complete]
+    return kept
 
 
 class DiffDelete:
@@ -92,7 +115,7 @@ class DiffDelete:
             As of `MissDiff.fit`.
         """
         model = MissDiff(preset=self.preset, **self.model_settings)
-        complete = delete_incomplete(X, model.missing_values)
+        complete = delete_incomplete(X, model.missing_values, categorical_columns)
         if len(complete.drop_duplicates()) == 1:
             raise NoCompleteRowError(
                 f"the complete rows ({len(complete):,} of {len(X):,}) are all the same: nothing can be learnt from them"

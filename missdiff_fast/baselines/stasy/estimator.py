@@ -142,7 +142,7 @@ class STaSy:
         # Learnt from all observed cells, so that ranges and categories do not hang on which rows are complete.
         encoder = Encoder.fit(X, categorical_columns, self.missing_values, self.max_categories)
         if self.complete == "delete":
-            rows = delete_incomplete(X, self.missing_values)
+            rows = delete_incomplete(X, self.missing_values, categorical_columns)
         else:
             imputer = MeanModeImputer(missing_values=self.missing_values, max_categories=self.max_categories)
             rows = imputer.fit_impute(X, categorical_columns)
