@@ -45,9 +45,11 @@ class MaskedGaussian:
         """The minimiser of the masked objective at noisy rows ``x = alpha x_0 + sigma eps``, float64 ``[N, d]``."""
         total, weight = torch.zeros_like(x), torch.zeros_like(x)
         parts = [self._given(mask, x, alpha, sigma) for mask in self._masks()]
-        top = torch.stack([log_density for _, log_density, _ in parts]).amax(0)
-        for mask, log_density, noise in parts:
-            share = (log_density - top).exp()[:, None] * mask  # column i is judged in rows that hold it alone
+        # Column i is judged in rows that hold it alone.
+        chances = [torch.where(mask > 0, log_density[:, None], -torch.inf) for mask, log_density, _ in parts]
+        top = torch.stack(chances).amax(0)
+        for chance, (_, _, noise) in zip(chances, parts, strict=True):
+            share = (chance - top).exp()
             total += share * noise
             weight += share
         return total / weight

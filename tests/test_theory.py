@@ -61,6 +61,13 @@ def test_the_theorem_holds_where_a_hole_can_be_seen() -> None:
     assert _drawn_correlation(far) == pytest.approx(_drawn_correlation(far, promised=True), abs=0.005)
 
 
+def test_a_row_that_no_observed_cell_explains_has_a_finite_minimiser() -> None:
+    # At 0 every cell looks missing; what is learnt there is still of the rows that hold it, of which both may.
+    far, x = _gaussian(0.5, correlation=0.0, mean=100.0), torch.zeros(1, 2, dtype=torch.float64)
+    expected = far.noise_of_complete_rows(x, 0.99, 0.1)
+    torch.testing.assert_close(far.optimal_noise(x, 0.99, 0.1), expected)
+
+
 @pytest.mark.parametrize("missing", [-0.1, 1.0])
 def test_shares_that_cannot_be(missing: float) -> None:
     with pytest.raises(ValueError, match="missing must be at least 0 and less than 1"):
