@@ -145,6 +145,16 @@ def test_coverage_counts_cells_not_columns() -> None:
     assert np.isfinite(row_energy(truth, draws, observed))
 
 
+def test_rows_whose_only_hidden_cells_are_in_constant_columns_do_not_count() -> None:
+    truth = pd.DataFrame({"x": [0.0, 1.0], "constant": 1.0})
+    draws = [truth.assign(x=[x, 1.0]) for x in (0.5, 0.7)]  # 2 * 0.6 - 0.2
+    for observed in ([[0, 1], [1, 0]], [[0, 1], [1, 1]]):
+        mask = np.array(observed, dtype=bool)
+        assert row_energy(truth, draws, mask) == pytest.approx(1.0)
+        assert row_energy(truth, draws, mask.tolist()) == pytest.approx(1.0)
+    assert np.isnan(row_energy(truth, draws, np.array([[1, 0], [1, 0]], dtype=bool)))
+
+
 def test_without_hidden_cells_there_is_nothing_to_tell() -> None:
     whole = np.ones((4, 2), dtype=bool)
     assert draw_errors(TRUTH, DRAWS, whole)[["energy", "coverage"]].isna().all(axis=None)

@@ -95,7 +95,8 @@ def row_energy(
 
     The formula and the arguments are those of `draw_errors`, and the distance of two rows is the square root of the sum
     over the row's hidden cells of the squared distances there. Unlike the cells' distances it tells whether draws fill
-    the holes of a row so that they go together. Constant columns are left out; NaN without any hidden cell.
+    the holes of a row so that they go together. Constant columns of numbers are left out; NaN without a hidden cell in
+    another one.
 
     Examples
     --------
@@ -106,7 +107,9 @@ def row_energy(
     """
     _check(draws)
     columns = [c for c in hidden_cells(truth, draws, observed, continuous) if not np.isnan(c.truth).any()]
-    used = ~observed.all(1)
+    used = np.zeros(len(truth), dtype=bool)
+    for cells in columns:
+        used[cells.rows] = True
     to_truth, pairs = np.zeros(len(truth)), np.zeros(len(truth))
     for m in range(len(draws)):
         to_truth += _row_distances(columns, len(truth), m, None)
