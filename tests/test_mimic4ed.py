@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from missdiff_fast.datasets import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, load_mimic4ed
+from missdiff_fast.datasets.mimic4ed import _flag
 from missdiff_fast.table import Codec
 
 ROWS = 30
@@ -106,6 +107,10 @@ def test_flags_keep_their_cells(tmp_path: Path) -> None:
     assert rows["cci_MI"].tolist() == rows["eci_HTN1"].tolist() == (i % 3 == 0).tolist()
     assert rows["chiefcom_cough"].tolist() == (i % 5 == 0).tolist()
     assert rows["n_icu_90d"].tolist() == (i % 4).tolist()
+
+
+def test_flags_that_are_read_as_strings_keep_their_meaning() -> None:
+    assert _flag(pd.Series(["True", "False"], name="cci_MI"), "file").tolist() == [True, False]
 
 
 def test_temperatures_become_celsius(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def _read(path: str | PathLike[str]) -> pd.DataFrame:
 
 def _flag(cells: pd.Series, path: object) -> pd.Series:
     _refuse(cells, ~cells.isin([0, 1, "True", "False"]), path, "0 and 1, or False and True,")
-    return cells.astype(bool)
+    return cells.isin([1, "True"])  # of strings, astype would make "False" true
 
 
 def _number(cells: pd.Series, path: object, *, whole: bool) -> pd.Series:
