@@ -78,6 +78,19 @@ def test_a_column_of_strings_that_look_like_numbers_in_one_table(folder: Path) -
     assert run(folder) == 0
 
 
+def test_flags_with_holes_are_the_same_flags_where_there_are_none(folder: Path) -> None:
+    whole = table(0).assign(flag=np.arange(150) % 3 == 0, code=[f"{i % 2:03}" for i in range(150)])
+    hidden = np.arange(150)[:, None] < [0, 0, 0, 20, 0]
+    whole.astype({"flag": object}).mask(hidden).to_csv(folder / "real.csv", index=False)
+    for name in ("synthetic", "test"):
+        whole.to_csv(folder / f"{name}.csv", index=False)
+    utility = ["--test", folder / "test.csv", "--target", "flag", "--model", "decision_tree"]
+    assert run(folder, "-o", folder / "out.csv", *utility) == 0
+    found = pd.read_csv(folder / "out.csv").set_index("metric")["value"]
+    assert found["shapes"] > 98  # a fifteenth of the flags is hidden
+    assert "binary_f1" in found  # there are two classes, not True beside "True"
+
+
 def test_real_rows_may_have_holes(folder: Path) -> None:
     table(0).mask(np.random.default_rng(0).random((150, 3)) < 0.2).to_csv(folder / "real.csv", index=False)
     assert run(folder, "--test", folder / "test.csv", "--target", "y", "--model", "decision_tree") == 0
@@ -110,6 +123,7 @@ def test_targets_that_cannot_be_predicted_are_refused(folder: Path, capsys: pyte
         (["--test", "{}/none.csv", "--target", "y"], "none.csv: there is no such file"),
         (["--test", "{}/test.csv", "--target", "y", "--model", "svm"], "'svm' is no model for classification"),
         (["--test", "{}/test.csv", "--target", "y", "--grid", "huge"], "argument --grid: invalid choice: 'huge'"),
+        (["--test", "{}/test.csv", "--target", "y", "--seed", "-1"], "--seed must lie in [0, 2**32), got -1"),
         (["--jobs", "0"], "--jobs must be 1 or more, or -1 for one a core"),
         (["-o", "{}/real.csv"], "would overwrite"),
         (["-o", "{}/none/out.csv"], "there is no folder"),

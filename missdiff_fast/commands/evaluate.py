@@ -53,6 +53,8 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 
 def run(args: argparse.Namespace) -> None:
     """Print the report, and write it as a table."""
+    from pandas.api.types import infer_dtype
+
     from missdiff_fast.commands._tables import check_input, check_stdout, check_table_output, known, markers, say, write
     from missdiff_fast.evaluate.report import format_report, report
 
@@ -68,7 +70,8 @@ def run(args: argparse.Namespace) -> None:
         check_input(path)
     marks = markers(args.missing_values)
     real = _read(args, args.data, marks)
-    strings = [column for column in real.columns if real[column].dtype.kind == "O"]
+    # Not all columns of objects: flags with holes are such too.
+    strings = [column for column in real.columns if infer_dtype(real[column], skipna=True) == "string"]
     synthetic = _read(args, args.synthetic, marks, strings)
     test = None if args.test is None else _read(args, args.test, marks, strings)
     known(args.continuous or [], real, "--continuous")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 import pandas as pd
 
 from missdiff_fast.evaluate._common import (
@@ -94,7 +95,8 @@ def utility(
         Without scikit-learn, or xgboost where that is asked for.
     ValueError
         Unlike or unknown columns, missing or infinite cells, a table whose target has a single class or value, a
-        `positive` that is no class, an unknown model, task or grid, or a target below 0 with `log_target`.
+        `positive` that is no class, an unknown model, task or grid, a `random_state` outside [0, 2**32), or a target
+        below 0 with `log_target`.
 
     Notes
     -----
@@ -112,6 +114,8 @@ def utility(
     tables = _check_tables(train, test, real_train, target)
     if grid not in get_args(Grid):
         raise ValueError(f"grid must be 'full' or 'small', not {grid!r}")
+    if not isinstance(random_state, (int, np.integer)) or not 0 <= random_state < 2**32:
+        raise ValueError(f"random_state must lie in [0, 2**32), got {random_state!r}")
     if max_rows is not None and max_rows < 2:
         raise ValueError(f"max_rows must be at least 2, not {max_rows}")
     kind = find_task(task, test[target])
