@@ -118,6 +118,11 @@ def test_training_shows_known_cells_clean_and_asks_for_hidden_ones() -> None:
     assert network.bias[2] == 0  # never observed, so never asked for
 
 
+def test_training_that_diverges() -> None:
+    with pytest.raises(FloatingPointError, match=r"training diverged.*lower learning_rate"):
+        CSDITImputer(**{**SMALL, "epochs": 5}, learning_rate=1e38, random_state=0).fit(mixed_table())
+
+
 def test_the_same_seed_gives_the_same() -> None:
     table = mixed_table()
     first, second, other = (CSDITImputer(**SMALL, random_state=seed).fit_impute(table) for seed in (0, 0, 1))

@@ -55,6 +55,11 @@ def test_networks_are_as_wide_as_the_row() -> None:
     assert ((out > 0) & (out < 1)).all()
 
 
+def test_training_that_diverges() -> None:
+    with pytest.raises(FloatingPointError, match=r"training diverged.*lower learning_rate"):
+        GAINImputer(iterations=20, learning_rate=1e38, random_state=0).fit(mixed_table())
+
+
 def test_the_same_seed_gives_the_same() -> None:
     table = mixed_table()
     first, second, other = (GAINImputer(iterations=5, random_state=seed).fit(table).impute(table) for seed in (0, 0, 1))

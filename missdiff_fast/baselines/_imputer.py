@@ -68,6 +68,8 @@ class Imputer(ABC):
         ------
         ValueError, TypeError
             The settings or the table cannot be used; the message names the column and the remedy.
+        FloatingPointError
+            Training diverged (of imputers that are trained by gradient).
         """
         self._check()
         seed = check_seed(self.random_state)

@@ -15,7 +15,7 @@ from missdiff_fast._seeding import derive
 from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
-from missdiff_fast.baselines._training import epoch
+from missdiff_fast.baselines._training import check_finite, epoch
 from missdiff_fast.diffusion.schedule import quadratic_betas, signal_share
 from missdiff_fast.diffusion.solver import ancestral_vp
 from missdiff_fast.networks.csdi import CSDINetwork
@@ -138,6 +138,7 @@ class CSDITImputer(Imputer):
                 loss.backward()
                 optimizer.step()
                 scheduler.step()
+            check_finite(*network.parameters())
 
     @torch.no_grad()
     def _fill(self, cells: Cells) -> Cells:

@@ -16,7 +16,7 @@ from missdiff_fast._seeding import derive
 from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
-from missdiff_fast.baselines._training import endless
+from missdiff_fast.baselines._training import check_finite, endless
 
 _NOISE = 0.01  # holes are shown to the generator as uniform noise up to this
 _TINY = 1e-8
@@ -102,11 +102,13 @@ class GAINImputer(Imputer):
             drawn = _generate(generator, x_batch, m, draws)
             filled = m * x_batch + (1 - m) * drawn
             judged = discriminator(torch.cat([filled.detach(), hint], 1))
+            check_finite(judged)
             _descend(optimizers[1], functional.binary_cross_entropy(judged, m))
             judged = discriminator(torch.cat([filled, hint], 1))
             fooled = -((1 - m) * torch.log(judged + _TINY)).mean()
             rebuilt = (m * (x_batch - drawn) ** 2).sum() / m.sum().clamp(min=1)
             _descend(optimizers[0], fooled + self.alpha * rebuilt)
+        check_finite(*generator.parameters())
         self._generator = generator.eval()
 
     @torch.no_grad()
