@@ -17,10 +17,3 @@ def check_finite(*tensors: Tensor) -> None:
 def epoch(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """All row numbers once, in random order, in batches of int64 ``[batch_size]``; the last may be smaller."""
     yield from torch.randperm(num_rows, generator=generator).split(batch_size)
-
-
-def endless(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Batches of int64 ``[min(batch_size, num_rows)]`` for ever, in a fresh order each pass; left-overs are dropped."""
-    size = min(batch_size, num_rows)
-    while True:
-        yield from torch.randperm(num_rows, generator=generator)[: num_rows // size * size].split(size)

@@ -16,7 +16,8 @@ from missdiff_fast._seeding import derive
 from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
-from missdiff_fast.baselines._training import check_finite, endless
+from missdiff_fast.baselines._training import check_finite
+from missdiff_fast.training import batches
 
 _NOISE = 0.01  # holes are shown to the generator as uniform noise up to this
 _TINY = 1e-8
@@ -91,10 +92,10 @@ class GAINImputer(Imputer):
         nets = generator, discriminator
         optimizers = [torch.optim.Adam(net.parameters(), lr=self.learning_rate, fused=True) for net in nets]
         draws = torch.Generator(device).manual_seed(derive(seed, "noise"))
-        batches = endless(len(cells), self.batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
+        order = batches(len(cells), self.batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
         bar = tqdm(range(self.iterations), desc="GAIN", unit="step", delay=2, disable=None if self.verbose else True)
         for _ in bar:
-            rows = next(batches).to(device)
+            rows = next(order).to(device)
             x_batch, m = x[rows], mask[rows]
             kept = torch.rand((len(rows), encoder.layout.num_columns), generator=draws, device=device)
             b = (kept < self.hint_rate).float()[:, groups]
