@@ -97,7 +97,15 @@ def test_the_callers_random_numbers_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    [{"complete": "median"}, {"epochs": 0}, {"ema": 1.5}, {"alpha0": 0.99}, {"warmup": -1}, {"learning_rate": 0.0}],
+    [
+        {"complete": "median"},
+        {"epochs": 0},
+        {"ema": 1.5},
+        {"alpha0": 0.99},
+        {"warmup": -1},
+        {"learning_rate": 0.0},
+        {"hidden": (8, 0)},
+    ],
 )
 def test_bad_settings(setting: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(setting))):
@@ -105,6 +113,8 @@ def test_bad_settings(setting: dict[str, object]) -> None:
 
 
 def test_bad_input() -> None:
+    with pytest.raises(TypeError, match=r"hidden must be a sequence of widths, such as .*, got 8"):
+        STaSy("mean", **{**SMALL, "hidden": 8}).fit(mixed_table())  # type: ignore[arg-type]
     model = STaSy("mean", **SMALL)
     with pytest.raises(ValueError, match="not fitted"):
         model.sample(1)
