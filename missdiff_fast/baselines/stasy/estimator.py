@@ -215,7 +215,7 @@ class STaSy:
             raise ValueError(f"complete must be 'delete' or 'mean', got {self.complete!r}")
         for name in ("epochs", "batch_size", "likelihood_probes"):
             check_count(name, getattr(self, name), least=1)
-        if isinstance(self.hidden, str) or not isinstance(self.hidden, Sequence):
+        if not isinstance(self.hidden, Sequence):
             raise TypeError(f"hidden must be a sequence of widths, such as (256, 512), got {self.hidden!r}")
         for width in self.hidden:
             check_count("each width of hidden", width, least=1)
