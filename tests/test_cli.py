@@ -219,6 +219,25 @@ class TestFit:
         assert main([*line, "--quiet"]) == 0
         assert capsys.readouterr().err == ""
 
+    def test_the_papers_preset_and_its_settings(self, data: str, tmp_path: Path) -> None:
+        line = ["fit", data, "-o", f"{tmp_path}/m", "--drop", "patient", "--preset", "paper", "--epochs", "2"]
+        line += ["--width", "8", "--setting", "diffusion.sde=ve", "--setting", "draws=3"]
+        assert main([*line, "--setting", "training.milestones=[0.5, 0.75]"]) == 0
+        model = MissDiff.load(f"{tmp_path}/m")
+        assert model.config_.to_dict()["diffusion"]["sde"] == "ve"
+        assert (model.config_.to_dict()["draws"], model.config_.to_dict()["training"]["milestones"]) == (3, (0.5, 0.75))
+        assert model.history_["step"].max() == 2
+
+    def test_bad_settings(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        line = ["fit", data, "-o", tmp_path / "m", "--drop", "patient"]
+        assert refused(capsys, *line, "--preset", "pape").startswith("unknown preset 'pape'; this version has")
+        assert refused(capsys, *line, "--setting", "draws") == "--setting 'draws': write NAME=VALUE"
+        assert "there is no setting 'draws'" in refused(capsys, *line, "--setting", "draws=3")
+        paper = ("--preset", "paper")
+        assert "diffusion.sde must be one of 'vp', 've'" in refused(
+            capsys, *line, *paper, "--setting", "diffusion.sde=x"
+        )
+
     def test_a_missing_table(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert refused(capsys, "fit", "nowhere.csv", "-o", tmp_path / "m") == "nowhere.csv: there is no such file"
         assert refused(capsys, "fit", tmp_path, "-o", tmp_path / "m") == f"{tmp_path} is a folder, not a file"

@@ -128,7 +128,7 @@ class TestPlan:
         assert cuts(SCALES["short"], SCALES["full"])["repetitions"] == "repetitions: 1 (full: 3)"
         told = cuts(SCALES["short"].census, SCALES["full"].census)
         assert told["max_steps"] == "steps of the paper's network at most: 500 (full: no limit)"
-        assert not {"train_rows", "test_rows", "default_steps", "default_rows"} & set(told)
+        assert not {"train_rows", "test_rows", "default_steps"} & set(told)
         assert cuts(SCALES["full"], SCALES["full"]) == {}
 
     @pytest.mark.parametrize("change", ["seed", "device", "method", "ratio", "budget", "version", "file"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from missdiff_fast._errors import UserError
 from missdiff_fast.commands._options import TABLES, add_device, add_quiet, add_reading
 
 if TYPE_CHECKING:
@@ -39,11 +41,22 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         "--max-categories", metavar="N", type=int, default=100, help="refuse columns with more (default 100)"
     )
     training = parser.add_argument_group("training (the defaults suit most tables)")
+    training.add_argument(
+        "--preset", default="default", help="default, or paper for MissDiff as printed, which is slow"
+    )
     training.add_argument("--steps", metavar="N", type=int, help="training steps before refining")
+    training.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, in place of --steps")
     training.add_argument("--batch-size", metavar="N", type=int, help="rows in a step")
     training.add_argument("--learning-rate", metavar="X", type=float, help="its peak")
     training.add_argument("--width", metavar="N", type=int, help="width of the network")
     training.add_argument("--blocks", metavar="N", type=int, help="number of its residual blocks")
+    training.add_argument(
+        "--setting",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any other setting of the preset, such as diffusion.sde=ve (repeatable)",
+    )
     training.add_argument(
         "--no-refine", dest="refine", action="store_false", help="do not train on with the holes filled"
     )
@@ -57,6 +70,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.commands._tables import check_output, known, markers, read, say
 
     check_output(args.output, args.data)
+    settings = dict(map(_setting, args.setting))
     missing_values = markers(args.missing_values)
     frame = read(args, missing_values)
     frame = frame.drop(columns=known(args.drop, frame, "--drop"))
@@ -65,7 +79,9 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.model import MissDiff
 
     model = MissDiff(
+        args.preset,
         steps=args.steps,
+        epochs=args.epochs,
         batch_size=args.batch_size,
         learning_rate=args.learning_rate,
         width=args.width,
@@ -77,6 +93,7 @@ def run(args: argparse.Namespace) -> None:
         verbose=not args.quiet,
         missing_values=missing_values,
         max_categories=args.max_categories,
+        settings=settings,
     )
     started = time.perf_counter()
     try:
@@ -91,3 +108,15 @@ def run(args: argparse.Namespace) -> None:
             f"the model as trained so far ({steps or 'fewer than 50'} steps) is in {args.output}"
         ) from None
     say(args, f"{args.output}: the model, trained in {time.perf_counter() - started:.0f} s")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A setting's name and value: a number or a list as JSON has it, else a string."""
+    name, found, value = text.partition("=")
+    if not found:
+        raise UserError(f"--setting {text!r}: write NAME=VALUE")
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, tuple(parsed) if isinstance(parsed, list) else parsed
