@@ -296,7 +296,7 @@ def test_numbers_may_be_taken_as_categories() -> None:
         (table(), {"grid": "huge"}, "grid must be 'full' or 'small', not 'huge'"),
         (table(), {"random_state": -1}, r"random_state must lie in \[0, 2\*\*32\), got -1"),
         (table(), {"random_state": 2**32}, r"random_state must lie in \[0, 2\*\*32\), got 4294967296"),
-        (table(), {"max_rows": 1}, "max_rows must be at least 2, not 1"),
+        (table(), {"max_rows": 1}, "max_rows must be at least 2, got 1"),
         (table(), {"continuous": ["word"]}, "column 'word' is named as continuous, but its dtype is object"),
         (pd.concat([table(), table()["x"]], axis=1), {}, "column 'x' is in the train table more than once"),
     ],

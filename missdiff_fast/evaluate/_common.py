@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterable, Sequence
     from types import ModuleType
+
+_WIDEST = float(np.finfo("float64").max)
 
 
 def require(name: str) -> ModuleType:
@@ -27,6 +30,8 @@ def require(name: str) -> ModuleType:
 def continuous_columns(frame: pd.DataFrame, continuous: Sequence[str] | None) -> list[str]:
     """List the named columns, or all that are numbers (bool is not one), with all of times, in the frame's order."""
     times = {column for column in frame.columns if is_time(frame[column])}
+    if isinstance(continuous, str):
+        raise TypeError(f"continuous must be a list such as [{continuous!r}], not the string {continuous!r}")
     if continuous is None:
         return [column for column in frame.columns if column in times or _is_number(frame[column])]
     unknown = [column for column in continuous if column not in frame]
@@ -66,12 +71,41 @@ def is_time(column: pd.Series) -> bool:
     return column.dtype.kind in "mM"
 
 
+def times_as_dtypes(table: pd.DataFrame) -> pd.DataFrame:
+    """Give dates and durations that are Python objects the dtypes of their kind."""
+    times: dict[Hashable, pd.Series] = {}
+    for column in table.columns:
+        cells = table[column]
+        kind = pd.api.types.infer_dtype(cells, skipna=True) if cells.dtype.kind == "O" else ""
+        with suppress(ValueError, TypeError):  # of times that no dtype holds: they stay categories
+            if kind == "date":
+                times[column] = cells.astype("datetime64[s]")
+            elif kind in ("datetime", "datetime64"):
+                times[column] = pd.to_datetime(cells)
+            elif kind in ("timedelta", "timedelta64"):
+                times[column] = pd.to_timedelta(cells)
+    if times:
+        table = table.copy(deep=False)
+        for name, cells in times.items():
+            table[name] = cells
+    return table
+
+
+def check_table(table: object, name: str) -> None:
+    """Refuse what is no table, has no columns, or has one twice."""
+    if not isinstance(table, pd.DataFrame):
+        raise TypeError(f"the {name} table must be a pandas DataFrame, got {type(table).__name__}")
+    if not len(table.columns):
+        raise ValueError(f"the {name} table has no columns")
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise ValueError(f"column {twice!r} is in the {name} table more than once; rename or drop one of them")
+
+
 def check_same_columns(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Refuse two tables that do not have the same columns, whatever their order, or that have one twice."""
+    """Refuse two tables that do not have the same columns, whatever their order, and what `check_table` refuses."""
     for name, table in zip(names, (first, second), strict=True):
-        if not table.columns.is_unique:
-            twice = table.columns[table.columns.duplicated()][0]
-            raise ValueError(f"column {twice!r} is in the {name} table more than once; rename or drop one of them")
+        check_table(table, name)
     odd = sorted(set(first.columns) ^ set(second.columns), key=str)
     if odd:
         where = names[0] if odd[0] in first else names[1]
@@ -79,7 +113,7 @@ def check_same_columns(first: pd.DataFrame, second: pd.DataFrame, names: tuple[s
 
 
 def check_same_kinds(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Refuse a column of `first` that is of numbers, or of times, in one table and of something else in the other."""
+    """Refuse a column of `first` that is of numbers, of dates or of durations in one of the tables alone."""
     for column in first.columns:
         kinds = [_kind(table[column]) for table in (first, second)]
         if kinds[0] != kinds[1]:
@@ -89,24 +123,73 @@ def check_same_kinds(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
             )
 
 
-def check_complete(table: pd.DataFrame, name: str) -> None:
-    """Refuse a table without rows, or with a missing or infinite cell."""
+def check_same_categories(
+    first: pd.DataFrame, second: pd.DataFrame, columns: Iterable[Hashable], names: tuple[str, str]
+) -> None:
+    """Refuse columns whose categories are written alike in both tables and are not equal, such as True and "True"."""
+    for column in columns:
+        alone = [_categories(table[column], name) for table, name in zip((first, second), names, strict=True)]
+        alone = [alone[0] - alone[1], alone[1] - alone[0]]
+        written = {_text(value): value for value in alone[0]}
+        for value in sorted(alone[1], key=str):
+            other = written.get(_text(value), value)
+            if type(other) is not type(value):
+                raise ValueError(
+                    f"column {column!r} holds {other!r} ({type(other).__name__}) in the {names[0]} table and {value!r} "
+                    f"({type(value).__name__}) in the {names[1]} table; give it one dtype"
+                )
+
+
+def check_finite(table: pd.DataFrame, name: str) -> None:
+    """Refuse a table without rows, and a column of numbers that are infinite, complex or too far apart."""
     if not len(table):
         raise ValueError(f"the {name} table has no rows")
     for column in table.columns:
         cells = table[column]
-        if cells.isna().any():
+        if not _is_number(cells):
+            continue
+        if pd.api.types.is_complex_dtype(cells):
+            raise ValueError(f"column {column!r} of the {name} table has complex numbers; make them real, or drop it")
+        x = as_numbers(cells)
+        if np.isinf(x).any():
+            raise ValueError(f"column {column!r} of the {name} table has infinite cells; replace them")
+        seen = x[~np.isnan(x)]
+        if len(seen) and seen.max() / 2 - seen.min() / 2 > _WIDEST / 2:
+            raise ValueError(
+                f"column {column!r} of the {name} table has a range beyond float64; rescale it, or drop it"
+            )
+
+
+def check_complete(table: pd.DataFrame, name: str) -> None:
+    """Refuse a missing cell, and what `check_finite` refuses."""
+    check_finite(table, name)
+    for column in table.columns:
+        if table[column].isna().any():
             raise ValueError(
                 f"column {column!r} of the {name} table has missing cells; fill them, or drop the rows that have them"
             )
-        if _is_number(cells) and not np.isfinite(cells.to_numpy(float)).all():
-            raise ValueError(f"column {column!r} of the {name} table has infinite cells; replace them")
+
+
+def _categories(column: pd.Series, name: str) -> set[Any]:
+    cells = column.dropna().astype("object")
+    try:
+        return set(cells.unique())
+    except TypeError:
+        kind = type(cells.iloc[0]).__name__
+        raise ValueError(
+            f"column {column.name!r} of the {name} table has cells such as a {kind}, which are no categories; make "
+            "them texts, or drop the column"
+        ) from None
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _kind(column: pd.Series) -> str:
     if _is_number(column):
         return "numbers"
-    return "times" if is_time(column) else "categories"
+    return {"m": "durations", "M": "dates"}.get(column.dtype.kind, "categories")
 
 
 def _zone(column: pd.Series) -> Any:

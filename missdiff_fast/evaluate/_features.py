@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _MAX_CATEGORIES = 100
+_GREATEST = float(np.finfo("float32").max)  # the models compute in float32
 _HEAVY, _SMALLEST, _TOP = 1000.0, 0.01, 5.0
 
 
@@ -53,15 +54,25 @@ class Features:
                 kept = cells.isin(cells.value_counts().index[:_MAX_CATEGORIES])
                 self._categories[column] = pd.Index(in_order(cells[kept]), dtype="object")
 
-    def transform(self, table: pd.DataFrame) -> np.ndarray:
-        """Give the features of a complete table: float64 ``[N, F]``, numbers first."""
+    def transform(self, table: pd.DataFrame, name: str = "given") -> np.ndarray:
+        """Give the features of a complete table: float64 ``[N, F]``, numbers first.
+
+        ValueError, which tells the table's name, for a number that is out of all proportion to those learnt from.
+        """
         parts = [np.zeros((len(table), 0))]
         for column, (low, high) in self._ranges.items():
             x = as_numbers(table[column])
             if low >= 0 and high >= _HEAVY:
                 parts.append(np.log(np.maximum(x, _SMALLEST))[:, None])
             else:
-                parts.append(((x - low) / (high - low or 1.0) * _TOP)[:, None])
+                part = (x / 2 - low / 2) / (high / 2 - low / 2 or 0.5) * _TOP
+                if np.abs(part).max(initial=0) > _GREATEST:
+                    odd = x[np.abs(part).argmax()]
+                    raise ValueError(
+                        f"column {column!r} of the {name} table has the value {odd:g}, out of all proportion to the "
+                        f"range from {low:g} to {high:g} that is learnt from; correct it, or drop the column"
+                    )
+                parts.append(part[:, None])
         for column, categories in self._categories.items():
             codes = categories.get_indexer(pd.Index(table[column], dtype="object"))
             parts.append((codes[:, None] == np.arange(len(categories))).astype(float))

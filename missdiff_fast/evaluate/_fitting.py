@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Task = Literal["auto", "classification", "regression"]
 _MANY = 20
+_GREATEST = 1e18  # the models compute in float32, squares among the rest
 
 
 class Targets(NamedTuple):
@@ -126,6 +127,13 @@ def _numbers(columns: Mapping[str, pd.Series], positive: object, log_target: boo
                     "log_target, log(1 + y), needs a target that is never negative"
                 )
         y = {name: np.log1p(values) for name, values in y.items()}
+    for name, values in y.items():
+        greatest = float(np.abs(values).max())
+        if greatest > _GREATEST:
+            raise ValueError(
+                f"column {columns[name].name!r} of the {name} table has values up to {greatest:g}, and no model takes "
+                f"a target beyond {_GREATEST:g}; rescale it"
+            )
     return Targets("regression", y, {})
 
 
@@ -137,6 +145,12 @@ def _classes(columns: Mapping[str, pd.Series], positive: object) -> Targets:
         if len(real) > 2:
             raise ValueError(f"positive is for two classes; column {columns['test'].name!r} has {real}")
         real = sorted(real, key=lambda value: bool(value == positive))
+    learnt, asked = (columns[name].astype("object").unique().tolist() for name in ("train", "test"))
+    if not set(learnt) & set(asked):
+        raise ValueError(
+            f"column {columns['test'].name!r} has no class that is both in the train table, such as {learnt[0]!r}, and "
+            f"in the test table, such as {asked[0]!r}; write them alike"
+        )
     made_up = [value for value in in_order(columns["train"]) if value not in real]
     index = pd.Index([*real, *made_up], dtype="object")
     y = {name: index.get_indexer(pd.Index(column, dtype="object")) for name, column in columns.items()}

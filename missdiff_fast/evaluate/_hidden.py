@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.evaluate._common import as_numbers, check_same_columns, check_same_kinds, continuous_columns
+from missdiff_fast.evaluate._common import (
+    as_numbers,
+    check_finite,
+    check_same_categories,
+    check_same_columns,
+    check_same_kinds,
+    continuous_columns,
+    times_as_dtypes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+_NAMES = "true", "filled"
 
 
 class HiddenCells(NamedTuple):
@@ -48,27 +58,49 @@ class HiddenCells(NamedTuple):
 def hidden_cells(
     truth: pd.DataFrame, fillings: Sequence[pd.DataFrame], observed: np.ndarray, continuous: Sequence[str] | None
 ) -> Iterator[HiddenCells]:
-    """List the hidden cells column by column, or raise ValueError for what cannot be compared."""
-    observed = np.asarray(observed, dtype=bool)
-    numbers = set(continuous_columns(truth, continuous))
+    """List the hidden cells column by column, or raise TypeError or ValueError for what cannot be compared."""
     for filled in fillings:
-        check_same_columns(truth, filled, ("true", "filled"))
-        check_same_kinds(truth[[column for column in truth if column in numbers]], filled, ("true", "filled"))
-        if observed.shape != truth.shape or len(filled) != len(truth):
+        check_same_columns(truth, filled, _NAMES)
+    hidden = ~_as_mask(observed, truth)
+    for filled in fillings:
+        if hidden.shape != truth.shape or len(filled) != len(truth):
             raise ValueError(
-                f"the true table is {truth.shape}, the filled one {filled.shape} and the mask {observed.shape}; "
+                f"the true table is {truth.shape}, the filled one {filled.shape} and the mask {hidden.shape}; "
                 "they must have the same rows and columns"
             )
+        if truth.index.is_unique and not filled.index.equals(truth.index) and filled.index.isin(truth.index).all():
+            raise ValueError(
+                "the filled table has the true one's rows in another order; give it filled.loc[truth.index]"
+            )
+    truth, *fillings = (times_as_dtypes(table) for table in (truth, *fillings))
+    check_finite(truth, _NAMES[0])
+    numbers = set(continuous_columns(truth, continuous))
+    for filled in fillings:
+        check_finite(filled, _NAMES[1])
+        check_same_kinds(truth[[column for column in truth if column in numbers]], filled, _NAMES)
+        check_same_categories(truth, filled, [column for column in truth if column not in numbers], _NAMES)
     for j, column in enumerate(truth.columns):
-        hidden = ~observed[:, j]
-        cells = [table[column][hidden] for table in (truth, *fillings)]
+        here = hidden[:, j]
+        cells = [table[column][here] for table in (truth, *fillings)]
         if any(values.isna().any() for values in cells):
             raise ValueError(f"column {column!r} has hidden cells that are not filled or whose truth is not known")
-        if column in numbers:
+        if not here.any():
+            values = np.empty((len(cells), 0))
+        elif column in numbers:
             whole = as_numbers(truth[column])
             low, span = np.nanmin(whole), np.nanmax(whole) - np.nanmin(whole)
             values = np.stack([(as_numbers(part) - low) / (span or np.nan) for part in cells])
         else:
             codes = pd.factorize(pd.concat([part.astype("object") for part in cells], ignore_index=True))[0]
             values = codes.reshape(len(cells), -1).astype(float)
-        yield HiddenCells(str(column), column in numbers, np.flatnonzero(hidden), values[0], values[1:])
+        yield HiddenCells(str(column), column in numbers, np.flatnonzero(here), values[0], values[1:])
+
+
+def _as_mask(observed: object, truth: pd.DataFrame) -> np.ndarray:
+    """Read a mask of True and False, or 1 and 0, its columns by their names where it is a table that has them."""
+    if isinstance(observed, pd.DataFrame) and set(observed.columns) == set(truth.columns):
+        observed = observed[list(truth.columns)]
+    mask = np.asarray(observed)
+    if mask.dtype != bool and not (mask.dtype.kind in "iuf" and np.isin(mask, (0, 1)).all()):
+        raise TypeError(f"observed must be an array of True and False, got one of dtype {mask.dtype}")
+    return mask.astype(bool)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.evaluate._hidden import HiddenCells, hidden_cells
 
 if TYPE_CHECKING:
@@ -140,18 +141,18 @@ def expected_coverage(num_draws: int, level: float = 0.9) -> float:
     >>> [round(expected_coverage(m), 3) for m in (5, 19, 100)]
     [0.667, 0.9, 0.901]
     """
-    if num_draws < 2:
+    if check_count("num_draws", num_draws, least=0) < 2:
         raise ValueError(f"an interval needs at least 2 draws, not {num_draws}")
     return (num_draws + 1 - 2 * _place(num_draws, level)) / (num_draws + 1)
 
 
 def _check(draws: Sequence[pd.DataFrame]) -> None:
-    if hasattr(draws, "columns") or len(draws) < 2:
+    if hasattr(draws, "columns") or not hasattr(draws, "__len__") or len(draws) < 2:
         raise ValueError("draws must be a list of at least 2 tables; for a single one there are rmse and mae")
 
 
 def _place(num_draws: int, level: float) -> int:
-    if not 0 < level < 1:
+    if check_positive("level", level) >= 1:
         raise ValueError(f"level must be between 0 and 1, not {level}")
     # 20 * (1 - 0.9) / 2 is a little below 1 in binary.
     return max(1, int((num_draws + 1) * (1 - level) / 2 + 1e-9))

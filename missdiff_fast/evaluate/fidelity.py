@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from missdiff_fast.evaluate._common import check_same_columns, check_same_kinds, continuous_columns, is_time, require
+from missdiff_fast.evaluate._common import (
+    check_finite,
+    check_same_categories,
+    check_same_columns,
+    check_same_kinds,
+    continuous_columns,
+    is_time,
+    require,
+    times_as_dtypes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +52,14 @@ def fidelity(
     ------
     ImportError
         Without sdmetrics.
-    ValueError
-        Different or unknown columns, one of numbers or dates in one table only, or one without any value.
+    TypeError, ValueError
+        No tables or rows; different or unknown columns; a column of numbers or dates in one table only, or of
+        categories that are written alike and are not equal; one without any value, or with infinite ones.
+
+    Warns
+    -----
+    UserWarning
+        Of a column whose categories are all others in the synthetic table.
 
     Examples
     --------
@@ -52,14 +67,24 @@ def fidelity(
     >>> fidelity(table, table).iloc[0].to_dict()
     {'overall': 100.0, 'shapes': 100.0, 'trends': 100.0}
     """
-    check_same_columns(real, synthetic, ("real", "synthetic"))
-    numbers = set(continuous_columns(real, continuous))
-    check_same_kinds(real, synthetic, ("real", "synthetic"))
-    for name, table in (("real", real), ("synthetic", synthetic)):
+    names = ("real", "synthetic")
+    check_same_columns(real, synthetic, names)
+    real, synthetic = times_as_dtypes(real), times_as_dtypes(synthetic)
+    for name, table in zip(names, (real, synthetic), strict=True):
+        check_finite(table, name)
         for column in table.columns:
             if not table[column].notna().any():
                 raise ValueError(f"column {column!r} of the {name} table has no value to compare")
+    numbers = set(continuous_columns(real, continuous))
+    check_same_kinds(real, synthetic, names)
     kinds = {column: _kind(real[column], column in numbers) for column in real.columns}
+    categorical = [column for column, kind in kinds.items() if kind == "categorical"]
+    check_same_categories(real, synthetic, categorical, names)
+    for column in categorical:
+        if not synthetic[column].dropna().astype("object").isin(real[column].astype("object")).any():
+            warnings.warn(
+                f"column {column!r}: no category of the synthetic table is one of the real table", stacklevel=2
+            )
     with warnings.catch_warnings():
         # The report's successor wants other metadata and gives the same figures; older releases have this one alone.
         warnings.simplefilter("ignore", FutureWarning)

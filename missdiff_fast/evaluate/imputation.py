@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.evaluate._common import continuous_columns, is_time
+from missdiff_fast.evaluate._common import check_finite, check_table, continuous_columns, is_time
 from missdiff_fast.evaluate._hidden import hidden_cells
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 
@@ -42,7 +42,10 @@ def imputation_errors(
     Raises
     ------
     ValueError
-        Unlike columns or shapes, or a hidden cell that is not filled, or a truth that is not known.
+        Unlike columns, kinds of columns, or shapes; rows in another order; a hidden cell that is not filled, or a truth
+        that is not known; infinite cells.
+    TypeError
+        No tables, or a mask of anything but True and False.
 
     Examples
     --------
@@ -140,14 +143,16 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
 
     Raises
     ------
-    ValueError
-        A column without any observed cell.
+    TypeError, ValueError
+        No table or rows, a column without any observed cell, or with infinite ones.
 
     Examples
     --------
     >>> fill_mean_mode(pd.DataFrame({"x": [1.0, 3.0, None], "y": ["a", "a", None]})).iloc[2].to_dict()
     {'x': 2.0, 'y': 'a'}
     """
+    check_table(frame, "given")
+    check_finite(frame, "given")
     numbers = set(continuous_columns(frame, continuous))
     filled = {}
     for column in frame.columns:

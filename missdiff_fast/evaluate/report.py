@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from missdiff_fast.evaluate._common import check_same_columns
 from missdiff_fast.evaluate.fidelity import fidelity
 from missdiff_fast.evaluate.utility import utility
 
@@ -61,6 +62,7 @@ def report(
     """
     if (test is None) != (target is None):
         raise ValueError("utility needs both test and target: rows to test on, and the column to predict")
+    check_same_columns(real, synthetic, ("real", "synthetic"))
     useful = pd.DataFrame(columns=["model", "metric", "value", "parameters"])
     if test is not None and target is not None:
         complete = real.dropna()

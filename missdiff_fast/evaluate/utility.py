@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._validation import check_count
 from missdiff_fast.evaluate._common import (
     check_complete,
+    check_same_categories,
     check_same_columns,
     check_same_kinds,
     continuous_columns,
+    times_as_dtypes,
 )
 from missdiff_fast.evaluate._features import Features
 from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points
@@ -94,7 +98,8 @@ def utility(
     ImportError
         Without scikit-learn, or xgboost where that is asked for.
     ValueError
-        Unlike or unknown columns, missing or infinite cells, a table whose target has a single class or value, a
+        Unlike or unknown columns, or unlike kinds of them; missing or infinite cells; numbers out of all proportion to
+        those of `train`; a table whose target has a single class or value, or no class in common with `train`; a
         `positive` that is no class, an unknown model, task or grid, a `random_state` outside [0, 2**32), or a target
         below 0 with `log_target`.
 
@@ -112,26 +117,37 @@ def utility(
     [['accuracy', 1.0], ['binary_f1', 1.0]]
     """
     tables = _check_tables(train, test, real_train, target)
+    train, test = tables["train"], tables["test"]
     if grid not in get_args(Grid):
         raise ValueError(f"grid must be 'full' or 'small', not {grid!r}")
     if not isinstance(random_state, (int, np.integer)) or not 0 <= random_state < 2**32:
         raise ValueError(f"random_state must lie in [0, 2**32), got {random_state!r}")
-    if max_rows is not None and max_rows < 2:
-        raise ValueError(f"max_rows must be at least 2, not {max_rows}")
+    if max_rows is not None:
+        check_count("max_rows", max_rows, least=2)
+    if check_count("n_jobs", n_jobs, least=-(1 << 20)) == 0:
+        raise ValueError("n_jobs must be 1 or more, or -1 for as many as there are cores, got 0")
     kind = find_task(task, test[target])
     chosen = _check_models(models, kind)
     others = train.drop(columns=target)
     if not len(others.columns):
         raise ValueError(f"the tables have no column but the target {target!r}; there is nothing to learn from")
-    named = None if continuous is None else [column for column in continuous if column != target]
+    named = continuous
+    if continuous is not None and not isinstance(continuous, str):
+        named = [column for column in continuous if column != target]
     numbers = set(continuous_columns(others, named))
+    categorical = [column for column in others if column not in numbers]
     for name, table in tables.items():
         # A target of two classes may come as 0 and 1 in one table and as bool in another.
         check_same_kinds(others, table, ("train", name))
+        check_same_categories(train, table, categorical, ("train", name))
+        if kind == "regression":
+            check_same_kinds(train[[target]], table, ("train", name))
+        else:
+            check_same_categories(train, table, [target], ("train", name))
     tables = {name: table if name == "test" else _cap(table, max_rows, random_state) for name, table in tables.items()}
     targets = find_targets({name: table[target] for name, table in tables.items()}, kind, positive, log_target)
     features = Features(tables["train"][list(others)], numbers)
-    x = {name: features.transform(table[list(others)]) for name, table in tables.items()}
+    x = {name: features.transform(table[list(others)], name) for name, table in tables.items()}
     points = [(name, point) for name in chosen for point in grid_points(name, None if real_train is None else grid)]
     found = fit_points(points, random_state, x, targets, n_jobs)
     rows = []
@@ -150,13 +166,16 @@ def _check_tables(
     tables = {"train": train, "test": test} | ({} if real_train is None else {"real_train": real_train})
     for name, table in tables.items():
         check_same_columns(train, table, ("train", name))
-        if target not in table:
+        if not pd.api.types.is_hashable(target) or target not in table:
             raise ValueError(f"no column named {target!r} to predict; the table has {list(table.columns)}")
+        tables[name] = times_as_dtypes(table)
         check_complete(table, name)
     return tables
 
 
 def _check_models(models: str | Sequence[str] | None, task: str) -> list[str]:
+    if models is not None and not isinstance(models, Iterable):
+        raise TypeError(f"models must be a name or a list of names, got {models!r}")
     known = model_names(task)
     asked = known if models is None else [models] if isinstance(models, str) else list(dict.fromkeys(models))
     unknown = [name for name in asked if name not in known]
