@@ -61,6 +61,19 @@ def test_continuous_columns_may_be_named_and_dtypes_may_be_nullable() -> None:
         assert result.to_numpy() == pytest.approx(100)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-17, 1e12, 1e150, 1e307])
+def test_the_unit_of_a_column_changes_no_score(unit: float) -> None:
+    pytest.importorskip("sdmetrics")
+    random = np.random.default_rng(0)
+    real = pd.DataFrame(random.normal(size=(200, 2)), columns=["x", "y"]).assign(
+        y=lambda table: table["x"] + table["y"]
+    )
+    synthetic = pd.DataFrame(random.normal(1, 1, size=(200, 2)), columns=["x", "y"])
+    expected = fidelity(real, synthetic).to_numpy()
+    assert expected.max() < 90
+    assert fidelity(real * unit, synthetic * unit).to_numpy() == pytest.approx(expected, abs=1e-6)
+
+
 def test_columns_are_compared_by_name() -> None:
     pytest.importorskip("sdmetrics")
     table = pd.DataFrame({"x": np.arange(20.0), "y": ["a"] * 10 + ["b"] * 10})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from missdiff_fast.evaluate._common import (
@@ -92,7 +93,11 @@ def fidelity(
     if all_pairs:
         report.real_correlation_threshold = report.real_association_threshold = 0
     metadata = {"columns": {column: {"sdtype": kind} for column, kind in kinds.items()}}
-    report.generate(_plain(real, kinds), _plain(synthetic[real.columns], kinds), metadata, verbose=False)
+    real, synthetic = _plain(real, kinds), _plain(synthetic[real.columns], kinds)
+    for column, kind in kinds.items():
+        if kind == "numerical":
+            real[column], synthetic[column] = _near_one(real[column], synthetic[column])
+    report.generate(real, synthetic, metadata, verbose=False)
     shapes, trends = report.get_properties()["Score"]
     return pd.DataFrame({"overall": [100 * report.get_score()], "shapes": [100 * shapes], "trends": [100 * trends]})
 
@@ -107,3 +112,12 @@ def _plain(frame: pd.DataFrame, kinds: dict[str, str]) -> pd.DataFrame:
     # SDMetrics knows neither nullable dtypes nor the pandas dtype "category" with unlike category sets.
     dtypes = {"numerical": "float64", "categorical": "object"}
     return frame.astype({column: dtypes[kind] for column, kind in kinds.items() if kind in dtypes})
+
+
+def _near_one(real: pd.Series, synthetic: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Scale numbers that are all tiny or huge: SDMetrics rounds to 15 decimals, and multiplies. It changes no score."""
+    greatest = max(real.abs().max(), synthetic.abs().max())
+    if greatest == 0 or 1e-6 < greatest < 1e100:
+        return real, synthetic
+    power = -int(np.frexp(greatest)[1])
+    return pd.Series(np.ldexp(real, power)), pd.Series(np.ldexp(synthetic, power))
