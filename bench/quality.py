@@ -1,6 +1,6 @@
 """Quality of the default model on the Census table: fidelity, utility and imputation, by mechanism and seed.
 
-    python bench/quality.py [--mechanisms independent row column] [--seeds 0 1 2] [--ratio 0.2] [--save]
+    python bench/quality.py [--mechanisms row column independent mar nmar] [--seeds 0 1 2] [--ratio 0.2] [--save]
 
 Each run hides cells of 16,000 training rows, fits on what is left, writes 16,000 rows and fills the holes. The seed
 picks the hidden cells and everything random in the model; the split into training and test rows is that of seed 0. The
@@ -19,7 +19,7 @@ from environment import describe, markdown
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
-from missdiff_fast.missingness import hide
+from missdiff_fast.missingness import MECHANISMS, hide
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -53,11 +53,12 @@ def run(mechanism: str, ratio: float, seed: int) -> dict[str, object]:
 def main() -> None:
     """Run what the command line asks for, and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mechanisms", nargs="+", default=["independent", "row", "column"])
+    parser.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--ratio", type=float, default=0.2)
     parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
+    machine = describe()  # before results are written, which would look like a change of the commit
     rows = []
     for mechanism in arguments.mechanisms:
         for seed in arguments.seeds:
@@ -72,7 +73,7 @@ def main() -> None:
     if arguments.save:
         RESULTS.mkdir(exist_ok=True)
         table.round(5).to_csv(RESULTS / "census_quality.csv", index=False)
-        report = f"{describe()}\n\n{markdown(means.reset_index())}\n\n{markdown(table)}\n"
+        report = f"{machine}\n\n{markdown(means.reset_index())}\n\n{markdown(table)}\n"
         (RESULTS / "census_quality.md").write_text(report)
 
 
