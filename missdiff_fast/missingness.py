@@ -8,6 +8,7 @@ Transport, whose inputs are the columns that the mask of every other column depe
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Literal, get_args
 
@@ -68,9 +69,14 @@ def observed_mask(
     TypeError
         X is no DataFrame, or a number is none.
     ValueError
-        `ratio` or `observed_share` outside (0, 1); unknown `mechanism` or `target`; for ``mar`` and ``nmar``, a table
-        of one column, one in which no column varies, a column of mixed or infinite cells; for ``mar`` a `ratio` that
-        the whole table cannot attain because the input columns stay complete.
+        `ratio` or `observed_share` outside (0, 1); unknown `mechanism` or `target`; for ``row``, ``mar`` and ``nmar``,
+        a table of one column; for ``mar`` and ``nmar``, one in which no column varies, a column of mixed or infinite
+        cells; for ``mar`` a `ratio` that the whole table cannot attain because the input columns stay complete.
+
+    Warns
+    -----
+    UserWarning
+        ``row`` or ``column`` hides no cell at all, as the floor is 0.
 
     Notes
     -----
@@ -96,6 +102,7 @@ def observed_mask(
     """
     _check(X, mechanism, ratio, observed_share, target)
     seed = check_seed(random_state)
+    _warn_of_none(X.shape, mechanism, ratio)
     if mechanism in ("mar", "nmar"):
         random = np.random.default_rng([seed, 1])
         observed = np.ones(X.shape, dtype=bool)
@@ -214,8 +221,23 @@ def _check(X: object, mechanism: object, ratio: object, observed_share: object, 
             raise TypeError(f"{name} must be a number, got {value!r}")
         if not 0 < value < 1:
             raise ValueError(f"{name} must be greater than 0 and less than 1, got {value}")
+    if mechanism == "row" and X.shape[1] == 1:
+        raise ValueError(
+            "mechanism 'row' hides a share of each row's cells, floored, and the table has 1 column, so that it hides "
+            "none; choose column or independent"
+        )
     if target not in TARGETS:
         raise ValueError(f"unknown target {target!r}; choose one of {', '.join(TARGETS)}")
+
+
+def _warn_of_none(shape: tuple[int, int], mechanism: Mechanism, ratio: float) -> None:
+    count, what = (shape[1], "columns") if mechanism == "row" else (shape[0], "rows")
+    if mechanism in ("row", "column") and min(shape) and not floor_share(count, ratio):
+        warnings.warn(
+            f"mechanism {mechanism!r} hides no cell: floor({count} {what} * {ratio:g}) = 0; give a ratio of at least "
+            f"{1 / count:.4g}, or choose independent",
+            stacklevel=3,
+        )
 
 
 def _completely_at_random(shape: tuple[int, int], mechanism: Mechanism, ratio: float, seed: int) -> np.ndarray:
@@ -238,7 +260,7 @@ def _logistic(
     if num_columns < 2:
         raise ValueError(
             f"mechanism {mechanism!r} needs at least 2 columns, one for the others' masks to depend on, and the table "
-            f"has {num_columns}; choose row, column or independent"
+            f"has {num_columns}; choose column or independent"
         )
     if num_rows == 0:
         return

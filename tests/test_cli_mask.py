@@ -107,6 +107,16 @@ def test_the_target_of_mar(data: str, capsys: pytest.CaptureFixture[str]) -> Non
     )
 
 
+def test_a_column_kept_twice_and_nothing_hidden(data: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mask", data, "--keep", "id", "--keep", "id", "--mechanism", "row"]) == 0
+    output = capsys.readouterr()
+    assert output.out == Path(data).read_text()
+    assert output.err == (
+        "missdiff: warning: mechanism 'row' hides no cell: floor(4 columns * 0.2) = 0; give a --ratio of at "
+        "least 0.25, or choose independent\n"
+    )
+
+
 def test_refusals(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for ratio in ("0", "1", "20", "-0.1", "nan"):
         message = f"--ratio must be greater than 0 and less than 1, got {float(ratio)}"
@@ -122,8 +132,11 @@ def test_refusals(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     keep = [word for column in ("id", "age", "dose", "sex") for word in ("--keep", column)]
     assert refused(capsys, data, *keep, "--mechanism", "mar") == (
         "mechanism 'mar' needs at least 2 columns, one for the others' masks to depend on, and the table has 1; "
-        "choose row, column or independent"
+        "choose column or independent"
     )
+    assert refused(capsys, data, *keep, "--mechanism", "row").endswith("choose column or independent")
+    message = "--keep names every column, which leaves none to hide cells of"
+    assert refused(capsys, data, *keep, "--keep", "smokes") == message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 
 

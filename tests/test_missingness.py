@@ -17,6 +17,7 @@ from missdiff_fast.missingness import MECHANISMS, floor_share, hide, missing_pro
 
 LOGISTIC = ["mar", "nmar"]
 SEEDS = 200
+pytestmark = pytest.mark.filterwarnings("ignore:mechanism .* hides no cell")
 
 
 def mixed(rows: int = 100) -> pd.DataFrame:
@@ -280,8 +281,9 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 @hypothesis.settings(max_examples=60, deadline=None)
 def test_any_table(table: pd.DataFrame, mechanism: str, ratio: float, seed: int) -> None:
     varies = any(read_input(table[name]).varies for name in table)
-    if mechanism in LOGISTIC and (table.shape[1] == 1 or (len(table) and not varies)):
-        with pytest.raises(ValueError, match="choose row, column or independent"):
+    alone = table.shape[1] == 1 and mechanism in ("row", *LOGISTIC)
+    if alone or (mechanism in LOGISTIC and len(table) and not varies):
+        with pytest.raises(ValueError, match=r"choose (row, )?column or independent"):
             observed_mask(table, mechanism, ratio, seed)  # type: ignore[arg-type]
         return
     observed = observed_mask(table, mechanism, ratio, seed)  # type: ignore[arg-type]
@@ -337,6 +339,20 @@ class TestRefusals:
         for cells, message in (([1.0, np.inf], "infinite cells"), (["a", 1], "cells of several types")):
             with pytest.raises(ValueError, match=f"column 'odd': {message}"):
                 hide(pd.DataFrame({"odd": cells, "x": [1, 2]}), mechanism, 0.2)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("function", [hide, observed_mask, missing_probability])
+    def test_a_share_of_one_cell(self, function: object) -> None:
+        with pytest.raises(
+            ValueError, match=r"mechanism 'row' .* the table has 1 column.*; choose column or independent"
+        ):
+            function(mixed()[["real"]], "row", 0.9)  # type: ignore[operator]
+
+    @pytest.mark.parametrize(
+        ("mechanism", "told"), [("row", r"floor\(10 columns \* 0.05"), ("column", r"floor\(9 rows")]
+    )
+    def test_a_mask_that_hides_nothing_is_warned_of(self, mechanism: str, told: str) -> None:
+        with pytest.warns(UserWarning, match=f"mechanism '{mechanism}' hides no cell: {told}.*at least 0.1"):
+            assert hide(mixed(9), mechanism, 0.05, 0)[1].all()  # type: ignore[arg-type]
 
     def test_a_ratio_out_of_reach(self) -> None:
         message = r"ratio 0.8 is out of reach: 3 of the 10 columns stay complete, so less than 0.7 of the cells can go"

@@ -73,6 +73,7 @@ _OPTIONS = (
     (re.compile(r"raise max_categories"), "raise --max-categories"),
     (re.compile(r"lower ratio or observed_share"), "lower --ratio or --observed-share"),
     (re.compile(r"target='columns'"), "--target columns"),
+    (re.compile(r"give a ratio of"), "give a --ratio of"),
     (re.compile(r"\b(ratio|observed_share) must be"), lambda found: f"--{found[1].replace('_', '-')} must be"),
     (re.compile(r"random_state must lie"), "--seed must lie"),
     (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from missdiff_fast._errors import UserError
 from missdiff_fast.commands._options import TABLES, add_reading
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def run(args: argparse.Namespace) -> None:
 
     check_table_output(args.output, args.data)
     frame = read(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
-    kept = known(args.keep, frame, "--keep")
+    kept = list(dict.fromkeys(known(args.keep, frame, "--keep")))
+    if len(kept) == len(frame.columns):
+        raise UserError("--keep names every column, which leaves none to hide cells of")
     holes, _ = hide(
         frame.drop(columns=kept).apply(_nullable),
         args.mechanism,
