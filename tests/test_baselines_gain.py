@@ -60,6 +60,12 @@ def test_training_that_diverges() -> None:
         GAINImputer(iterations=20, learning_rate=1e38, random_state=0).fit(mixed_table())
 
 
+def test_numbers_far_from_all_that_were_seen_are_refused() -> None:
+    imputer = GAINImputer(iterations=2, verbose=False).fit(mixed_table())
+    with pytest.raises(ValueError, match=r"column 'float' has a number in row 1 .* times the range that fit saw"):
+        imputer.impute(mixed_table().assign(float=[0.0, 1e30] * 30))
+
+
 def test_the_same_seed_gives_the_same() -> None:
     table = mixed_table()
     first, second, other = (GAINImputer(iterations=5, random_state=seed).fit(table).impute(table) for seed in (0, 0, 1))

@@ -19,6 +19,7 @@ from missdiff_fast.baselines._training import check_finite, epoch
 from missdiff_fast.diffusion.schedule import quadratic_betas, signal_share
 from missdiff_fast.diffusion.solver import ancestral_vp
 from missdiff_fast.networks.csdi import CSDINetwork
+from missdiff_fast.table.min_max import check_near
 
 _BETAS = 1e-4, 0.5
 _WEIGHT_DECAY = 1e-6
@@ -143,6 +144,7 @@ class CSDITImputer(Imputer):
     @torch.no_grad()
     def _fill(self, cells: Cells) -> Cells:
         device = self._network.places.device
+        check_near(torch.from_numpy(cells.values), self._encoding.codec.schema.continuous)
         dense = self._encoding.dense(cells)
         x, observed = _scaled(self._encoding, cells, device)
         known = observed[:, self._encoding.layout.groups(device)].float()

@@ -17,6 +17,7 @@ from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite
+from missdiff_fast.table.min_max import check_near
 from missdiff_fast.training import batches
 
 _NOISE = 0.01  # holes are shown to the generator as uniform noise up to this
@@ -114,6 +115,7 @@ class GAINImputer(Imputer):
 
     @torch.no_grad()
     def _fill(self, cells: Cells) -> Cells:
+        check_near(torch.from_numpy(cells.values), self._encoding.codec.schema.continuous)
         dense = self._encoding.dense(cells)
         device = next(self._generator.parameters()).device
         draws = torch.Generator(device).manual_seed(derive(self._seed, "fill"))

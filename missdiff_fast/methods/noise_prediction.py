@@ -21,7 +21,7 @@ from missdiff_fast.networks import CSDINetwork
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.sampling import most_probable, tiles
 from missdiff_fast.table import Codec, EncodedTable
-from missdiff_fast.table.min_max import MinMax
+from missdiff_fast.table.min_max import MinMax, check_near
 from missdiff_fast.training import batches
 
 # Every call of one network sees as many rows, so that row i of a sample depends on (seed, i) alone; see
@@ -111,6 +111,7 @@ class NoisePrediction(Method):
     @torch.inference_mode()
     def bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
         """The right-hand side of Theorem 3.2 for each row's encoded cells, with rho_max of the training table."""
+        self._check_near(table)
         bounds = torch.empty(len(table), dtype=torch.float64)
         noise_seed, T = derive(seed, "bound"), len(self.process)
         with self._bar(table, 1, verbose, "score") as bar:
@@ -175,6 +176,7 @@ class NoisePrediction(Method):
         self, known: EncodedTable, seeds: list[int], verbose: bool, desc: str
     ) -> Iterator[tuple[int, int, Tensor]]:
         """Completions of each tile by Algorithm 2, one for each seed: (start, stop, ``[seeds, stop - start, D]``)."""
+        self._check_near(known)
         with self._bar(known, len(seeds), verbose, desc) as bar:
             for start, stop, piece in tiles(known, self._tile):
                 yield start, stop, torch.stack([self._chain(piece, start, seed, bar)[: stop - start] for seed in seeds])
@@ -199,6 +201,9 @@ class NoisePrediction(Method):
                 "the model drew cells that are not finite: fit it again with a lower learning_rate"
             )
         return torch.where(held, clean, x)
+
+    def _check_near(self, table: EncodedTable) -> None:
+        check_near(self._min_max.encode(table).continuous, self.codec.schema.continuous)
 
     def _clean(self, piece: EncodedTable, start: int) -> tuple[Tensor, Tensor, Tensor]:
         """A tile's global row numbers ``[B]``, where it is observed ``[B, D]``, and its encoded rows."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from missdiff_fast.table.encoded import EncodedTable, Layout
+from missdiff_fast.table.schema import Name
 
+_FARTHEST = 1e9  # squares of it, and sums of these, are far from the end of float32
 MISSING_CODES = ("category", "zero")
 
 
@@ -91,6 +94,30 @@ class MinMax:
             ends = self.layout.offsets(x.device)[1:] - self.layout.num_continuous
             groups[:, ends - 1] = -torch.inf
         return groups
+
+
+def check_near(x: Tensor, names: Sequence[Name]) -> None:
+    """Refuse numbers that lie so far outside of the observed range that a network cannot compute with them.
+
+    Parameters
+    ----------
+    x : Tensor
+        Numbers on a scale where the range is about 1, ``[N, C]``; NaN where missing.
+    names : sequence of str or int
+        Of the C columns.
+
+    Raises
+    ------
+    ValueError
+        With the first such column and row.
+    """
+    far = (x.abs() > _FARTHEST).nonzero()
+    if len(far):
+        row, column = far[0].tolist()
+        raise ValueError(
+            f"column {names[column]!r} has a number in row {row:,} (counted from 0) that is about "
+            f"{float(x[row, column].abs()):.0e} times the range that fit saw: correct it, or make it missing"
+        )
 
 
 def _values(table: EncodedTable) -> Tensor:

@@ -66,7 +66,10 @@ def solve(field: Field, x: Tensor, start: float, stop: float, *, rtol: float = 1
         while True:
             # A negated comparison, so that NaN fails it.
             if not step > 10 * torch.finfo(torch.float64).eps * max(abs(t), 1e-300):
-                raise FloatingPointError(f"the solver's step is {step} at time {t}: the field cannot be followed")
+                raise FloatingPointError(
+                    f"the solver's step is {step} at time {t}: the field cannot be followed; if a network gives it, "
+                    "fit again with a lower learning_rate"
+                )
             step = min(step, abs(stop - t))
             new, error, last = _attempt(field, t, x, slope, sign * step)
             norm = _rms(error / (atol + rtol * torch.maximum(x.abs(), new.abs())))
