@@ -98,11 +98,13 @@ def _alone(value: object, dtype: Any) -> object:
 
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A model's parameters for JSON: NumPy's numbers as Python's, a device as its name, no NA among markers."""
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+    plain = {name: _plain(value) for name, value in parameters.items()}
     plain["device"] = str(plain["device"])
-    plain["missing_values"] = [
-        value.item() if isinstance(value, np.generic) else value
-        for value in plain["missing_values"]
-        if not pd.isna(value)
-    ]
+    plain["missing_values"] = [_plain(value) for value in plain["missing_values"] if not pd.isna(value)]
+    if plain["settings"] is not None:
+        plain["settings"] = {path: _plain(value) for path, value in plain["settings"].items()}
     return plain
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -428,8 +428,13 @@ class MissDiff:
             raise TypeError(f"settings must be a mapping from names to values, got {type(self.settings).__name__}")
         return override(config, {**changes, **(self.settings or {})})
 
+    @property
+    def fitted(self) -> bool:
+        """Whether there is a model to draw from: after `fit`, also an interrupted one, or `load`."""
+        return hasattr(self, "_method") and self._method.fitted
+
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_method") or not self._method.fitted:
+        if not self.fitted:
             raise ValueError("this model is not fitted: call fit first")
 
 

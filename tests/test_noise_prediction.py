@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
+from missdiff_fast.baselines import DiffDelete, DiffMean
+from missdiff_fast.history import Progress
 from missdiff_fast.methods import NoisePrediction
 from missdiff_fast.methods import noise_prediction as module
 
@@ -126,6 +129,53 @@ def test_saved_copied_and_pickled(model: MissDiff, tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(other.sample(10), expected)
         pd.testing.assert_series_equal(other.score_samples(_table()), scores)
         assert other.get_params() == model.get_params()
+
+
+def test_settings_of_any_mapping_are_saved_and_can_be_fitted_again(tmp_path: Path) -> None:
+    settings = {"training.milestones": (0.5,), "draws": np.int32(2), "network.dropout": np.float32(0)}
+    model = MissDiff("paper", **SMALL, settings=MappingProxyType(settings)).fit(_table())
+    model.save(tmp_path / "m")
+    other = MissDiff.load(tmp_path / "m")
+    assert other.config_ == model.config_
+    pd.testing.assert_frame_equal(other.fit(_table()).sample(10), model.sample(10))
+
+
+def test_numbers_far_from_all_that_were_seen_are_refused(model: MissDiff) -> None:
+    far = _table().assign(x=_table()["x"].where(_table().index != 290, -1e30))
+    message = (
+        r"column 'x' has a number in row 290 \(counted from 0\) that is about .*e\+29 times the range that fit saw"
+    )
+    for use in (
+        model.impute,
+        model.score_samples,
+        model.impute_draws,
+        lambda table: model.predict_proba(table, "name"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            use(far)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="column 'whole' has a number in row 0"):
+        model.sample(3, given={"whole": 10**15})
+    assert model.sample(1, given={"x": 1e6})["x"].item() == 1e6
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Interrupt every training of the paper's model after a number of steps, as Ctrl-C does."""
+    steps = iter(range(step))
+
+    def add(self: Progress, loss: torch.Tensor) -> None:
+        if next(steps, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "add", add)
+
+
+@pytest.mark.parametrize("kind", [MissDiff, DiffDelete, DiffMean])
+def test_an_interrupted_fit_keeps_what_was_learnt(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt(monkeypatch, 5)
+    model = kind("paper", **{**SMALL, "steps": 1000}, settings={"diffusion.steps": 20})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(_table())
+    assert model.sample(5).shape == (5, 4)
 
 
 def test_missing_cells_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:

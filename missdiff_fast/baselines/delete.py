@@ -120,12 +120,21 @@ class DiffDelete:
             raise NoCompleteRowError(
                 f"the complete rows ({len(complete):,} of {len(X):,}) are all the same: nothing can be learnt from them"
             )
-        self.model_ = model.fit(complete, categorical_columns)
+        fit_model(self, model, complete, categorical_columns)
         return self
 
     def sample(self, num_rows: int, random_state: int | None = None) -> pd.DataFrame:
         """Draw complete rows; see `MissDiff.sample`."""
         return fitted(self).sample(num_rows, random_state=random_state)
+
+
+def fit_model(baseline: Any, model: MissDiff, X: pd.DataFrame, categorical_columns: Sequence[str] | None) -> None:
+    """Fit a baseline's model; interrupted (Ctrl-C), it keeps what was learnt so far, as `MissDiff` does."""
+    try:
+        model.fit(X, categorical_columns)
+    finally:
+        if model.fitted:
+            baseline.model_ = model
 
 
 def fitted(baseline: Any) -> MissDiff:

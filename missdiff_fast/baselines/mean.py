@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from missdiff_fast.baselines.delete import fitted
+from missdiff_fast.baselines.delete import fit_model, fitted
 from missdiff_fast.baselines.imputers import MeanModeImputer
 from missdiff_fast.model import MissDiff
 
@@ -45,7 +45,7 @@ class DiffMean:
         """Fill X and fit on all of it; errors are those of `MissDiff.fit`."""
         model = MissDiff(preset=self.preset, **self.model_settings)
         imputer = MeanModeImputer(missing_values=model.missing_values, max_categories=model.max_categories)
-        self.model_ = model.fit(imputer.fit_impute(X, categorical_columns), categorical_columns)
+        fit_model(self, model, imputer.fit_impute(X, categorical_columns), categorical_columns)
         return self
 
     def sample(self, num_rows: int, random_state: int | None = None) -> pd.DataFrame:
