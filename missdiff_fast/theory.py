@@ -13,7 +13,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from missdiff_fast._validation import check_count
 from missdiff_fast.diffusion.process import Process
+
+MOST_COLUMNS = 16
 
 
 class MaskedGaussian:
@@ -22,9 +25,14 @@ class MaskedGaussian:
     Parameters
     ----------
     mean, covariance : Tensor
-        float64 ``[d]`` and ``[d, d]``.
+        float64 ``[d]`` and ``[d, d]``, d at most 16.
     missing : float
         rho, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        No such Gaussian.
 
     Examples
     --------
@@ -39,6 +47,16 @@ class MaskedGaussian:
     def __init__(self, mean: Tensor, covariance: Tensor, missing: float) -> None:
         if not 0 <= missing < 1:
             raise ValueError(f"missing must be at least 0 and less than 1, got {missing!r}")
+        size = len(mean)
+        if not 1 <= size <= MOST_COLUMNS:
+            raise ValueError(f"mean must be of 1 to {MOST_COLUMNS} columns, as there are 2**d masks; got {size}")
+        if covariance.shape != (size, size):
+            raise ValueError(f"covariance must be [{size}, {size}], as mean is [{size}], got {list(covariance.shape)}")
+        if not bool(torch.isfinite(mean).all() and torch.isfinite(covariance).all()):
+            raise ValueError("mean and covariance must be finite")
+        spectrum = torch.linalg.eigvalsh(covariance)
+        if not torch.allclose(covariance, covariance.T) or spectrum[0] < -1e-9 * spectrum[-1].abs():
+            raise ValueError("covariance must be symmetric, with no negative eigenvalue")
         self.mean, self.covariance, self.missing = mean, covariance, missing
 
     def optimal_noise(self, x: Tensor, alpha: float, sigma: float) -> Tensor:
@@ -104,6 +122,7 @@ def drawn_moments(
     >>> round(float(covariance[0, 1] / covariance.diagonal().prod().sqrt()), 1)
     0.7
     """
+    check_count("rows", rows, least=2)
     generator = torch.Generator().manual_seed(seed)
     shape = rows, len(gaussian.mean)
     x = torch.randn(shape, generator=generator, dtype=torch.float64) * process.prior

@@ -72,3 +72,24 @@ def test_a_row_that_no_observed_cell_explains_has_a_finite_minimiser() -> None:
 def test_shares_that_cannot_be(missing: float) -> None:
     with pytest.raises(ValueError, match="missing must be at least 0 and less than 1"):
         _gaussian(missing)
+
+
+@pytest.mark.parametrize(
+    ("mean", "covariance", "message"),
+    [
+        (torch.zeros(2), -torch.eye(2), "covariance must be symmetric, with no negative eigenvalue"),
+        (torch.zeros(2), torch.tensor([[1.0, 0.9], [0.0, 1.0]]), "covariance must be symmetric"),
+        (torch.zeros(3), torch.eye(2), r"covariance must be \[3, 3\], as mean is \[3\], got \[2, 2\]"),
+        (torch.tensor([0.0, torch.nan]), torch.eye(2), "mean and covariance must be finite"),
+        (torch.zeros(40), torch.eye(40), r"mean must be of 1 to 16 columns, as there are 2\*\*d masks; got 40"),
+    ],
+)
+def test_what_is_no_gaussian(mean: torch.Tensor, covariance: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MaskedGaussian(mean.double(), covariance.double(), 0.1)
+
+
+def test_too_few_rows_for_a_covariance() -> None:
+    with pytest.raises(ValueError, match="rows must be at least 2, got 1"):
+        drawn_moments(_gaussian(0.1), _PROCESS, rows=1)
+    assert _drawn_correlation(_gaussian(0.0, correlation=1.0)) > 0.99  # it may be singular

@@ -139,8 +139,8 @@ def _number(cells: pd.Series, path: object, *, whole: bool) -> pd.Series:
     if whole:
         if str(cells.name).startswith("n_med"):
             numbers = numbers.fillna(0)  # no medicine is recorded
-        odd |= numbers.isna() | (numbers % 1 != 0)
-    _refuse(cells, odd, path, "whole numbers" if whole else "numbers")
+        odd |= ~numbers.between(0, 2**53) | (numbers % 1 != 0)
+    _refuse(cells, odd, path, "whole numbers of 0 or more" if whole else "numbers")
     return numbers
 
 
