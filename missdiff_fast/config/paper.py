@@ -15,6 +15,9 @@ from missdiff_fast.config._checks import (
 )
 from missdiff_fast.table.min_max import MISSING_CODES
 
+_MOST_STEPS = 100_000  # each has a row of its own in the network's table of levels
+_LEAST_NOISE = 1e-6
+
 
 @dataclass(frozen=True)
 class DiffusionConfig:
@@ -41,6 +44,14 @@ class DiffusionConfig:
         check_positive("diffusion.sigma_max", self.sigma_max)
         if not 0 < self.sigma_min < self.sigma_max:
             raise ValueError(f"0 < diffusion.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
+        if self.steps > _MOST_STEPS:
+            raise ValueError(f"diffusion.steps must be at most {_MOST_STEPS:,}, got {self.steps:,}")
+        if self.beta_min < _LEAST_NOISE**2 or self.sigma_min < _LEAST_NOISE or self.sigma_max > 1 / _LEAST_NOISE:
+            raise ValueError(
+                f"noise must be within float32's reach: diffusion.beta_min at least {_LEAST_NOISE**2:g}, sigma_min at "
+                f"least {_LEAST_NOISE:g}, sigma_max at most {1 / _LEAST_NOISE:g}, got {self.beta_min}, "
+                f"{self.sigma_min} and {self.sigma_max}"
+            )
 
 
 @dataclass(frozen=True)
