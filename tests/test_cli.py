@@ -159,7 +159,8 @@ class TestOptions:
 
         monkeypatch.setattr("missdiff_fast.model.MissDiff", Fake)
         line = (
-            f"fit {data} -o {tmp_path}/m --steps 7 --batch-size 8 --learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
+            f"fit {data} -o {tmp_path}/m --preset default --epochs 5 --setting ema=0.5 --steps 7 --batch-size 8 "
+            "--learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
             "--device cpu --backend reference --no-refine --missing-values male --missing-values 20 --categorical ward "
             "--drop age --drop patient --max-categories 9 --separator , --decimal . --encoding utf-8 --quiet"
         )
@@ -171,6 +172,9 @@ class TestOptions:
         assert set(frame["ward"].dropna()) == {10, 30}
         assert str(frame["ward"].dtype) == "Int64"
         assert seen == {
+            "preset": "default",
+            "epochs": 5,
+            "settings": {"ema": 0.5},
             "steps": 7,
             "batch_size": 8,
             "learning_rate": 0.5,
@@ -190,6 +194,7 @@ class TestOptions:
     def test_defaults_leave_the_settings_to_the_model(self) -> None:
         args = build_parser().parse_args(["fit", "a.csv", "-o", "m"])
         assert [args.steps, args.batch_size, args.learning_rate, args.width, args.blocks, args.seed] == [None] * 6
+        assert (args.preset, args.epochs, args.setting) == ("default", None, [])
         assert args.refine is True
         assert (args.device, args.backend, args.max_categories) == ("auto", "auto", 100)
 

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.model import MissDiff
 
     model = MissDiff(
-        args.preset,
+        preset=args.preset,
         steps=args.steps,
         epochs=args.epochs,
         batch_size=args.batch_size,
