@@ -35,7 +35,7 @@ def karras_grid(steps: int, sigma_max: float, sigma_min: float, rho: float) -> T
 def quadratic_betas(steps: int, beta_min: float, beta_max: float) -> Tensor:
     """The paper's variance schedule, beta_1 to beta_T, whose root rises evenly: float64 ``[steps]``.
 
-    >>> quadratic_betas(3, 0.01, 0.25).tolist()
+    >>> quadratic_betas(3, 0.01, 0.25).round(decimals=6).tolist()
     [0.01, 0.09, 0.25]
     """
     return torch.linspace(beta_min**0.5, beta_max**0.5, steps, dtype=torch.float64).square()
