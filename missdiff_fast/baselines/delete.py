@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.baselines._completed import CompletedModel
 from missdiff_fast.model import MissDiff
 from missdiff_fast.table.cells import Markers, RefusedError, read_cells
 from missdiff_fast.table.schema import Name, Refusals, check_frame
@@ -75,8 +75,10 @@ def delete_incomplete(
     return kept
 
 
-class DiffDelete:
+class DiffDelete(CompletedModel):
     """The paper's Diff-delete: the same model as `MissDiff`, fitted on the complete rows alone.
+
+    `fit` raises `NoCompleteRowError`, a ValueError, where no row is complete, or those that are do not differ.
 
     Parameters
     ----------
@@ -98,47 +100,10 @@ class DiffDelete:
     (3, 2)
     """
 
-    model_: MissDiff
-
-    def __init__(self, preset: str = "paper", **settings: Any) -> None:
-        self.preset = preset
-        self.model_settings = settings
-
-    def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> DiffDelete:
-        """Fit on the complete rows of X.
-
-        Raises
-        ------
-        NoCompleteRowError
-            A ValueError: no row of X is complete, or those that are do not differ in anything.
-        ValueError, TypeError
-            As of `MissDiff.fit`.
-        """
-        model = MissDiff(preset=self.preset, **self.model_settings)
+    def _complete(self, X: pd.DataFrame, model: MissDiff, categorical_columns: Sequence[str] | None) -> pd.DataFrame:
         complete = delete_incomplete(X, model.missing_values, categorical_columns)
         if len(complete.drop_duplicates()) == 1:
             raise NoCompleteRowError(
                 f"the complete rows ({len(complete):,} of {len(X):,}) are all the same: nothing can be learnt from them"
             )
-        fit_model(self, model, complete, categorical_columns)
-        return self
-
-    def sample(self, num_rows: int, random_state: int | None = None) -> pd.DataFrame:
-        """Draw complete rows; see `MissDiff.sample`."""
-        return fitted(self).sample(num_rows, random_state=random_state)
-
-
-def fit_model(baseline: Any, model: MissDiff, X: pd.DataFrame, categorical_columns: Sequence[str] | None) -> None:
-    """Fit a baseline's model; interrupted (Ctrl-C), it keeps what was learnt so far, as `MissDiff` does."""
-    try:
-        model.fit(X, categorical_columns)
-    finally:
-        if model.fitted:
-            baseline.model_ = model
-
-
-def fitted(baseline: Any) -> MissDiff:
-    """The fitted model of a baseline; ValueError without one."""
-    if not hasattr(baseline, "model_"):
-        raise ValueError("this model is not fitted: call fit first")
-    return baseline.model_
+        return complete

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
-from missdiff_fast.baselines.delete import fit_model, fitted
+from missdiff_fast.baselines._completed import CompletedModel
 from missdiff_fast.baselines.imputers import MeanModeImputer
 from missdiff_fast.model import MissDiff
 
 
-class DiffMean:
+class DiffMean(CompletedModel):
     """The paper's Diff-mean: the same model as `MissDiff`, fitted on the table filled by `MeanModeImputer`.
 
     Parameters
@@ -35,19 +34,6 @@ class DiffMean:
     (3, 2)
     """
 
-    model_: MissDiff
-
-    def __init__(self, preset: str = "paper", **settings: Any) -> None:
-        self.preset = preset
-        self.model_settings = settings
-
-    def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> DiffMean:
-        """Fill X and fit on all of it; errors are those of `MissDiff.fit`."""
-        model = MissDiff(preset=self.preset, **self.model_settings)
+    def _complete(self, X: pd.DataFrame, model: MissDiff, categorical_columns: Sequence[str] | None) -> pd.DataFrame:
         imputer = MeanModeImputer(missing_values=model.missing_values, max_categories=model.max_categories)
-        fit_model(self, model, imputer.fit_impute(X, categorical_columns), categorical_columns)
-        return self
-
-    def sample(self, num_rows: int, random_state: int | None = None) -> pd.DataFrame:
-        """Draw complete rows; see `MissDiff.sample`."""
-        return fitted(self).sample(num_rows, random_state=random_state)
+        return imputer.fit_impute(X, categorical_columns)

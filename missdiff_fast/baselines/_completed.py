@@ -1,0 +1,51 @@
+"""A diffusion model of rows that were completed first: what Diff-delete and Diff-mean have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from missdiff_fast.model import MissDiff
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class CompletedModel(ABC):
+    """`MissDiff` on a completed table; parameters and attributes are those of its subclasses."""
+
+    model_: MissDiff
+
+    def __init__(self, preset: str = "paper", **settings: Any) -> None:
+        self.preset = preset
+        self.model_settings = settings
+
+    def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> Self:
+        """Complete X and fit on what that leaves; interrupted (Ctrl-C), what was learnt so far is kept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As of `MissDiff.fit`, and where X cannot be completed.
+        """
+        model = MissDiff(preset=self.preset, **self.model_settings)
+        completed = self._complete(X, model, categorical_columns)
+        try:
+            model.fit(completed, categorical_columns)
+        finally:
+            if model.fitted:
+                self.model_ = model
+        return self
+
+    def sample(self, num_rows: int, random_state: int | None = None) -> pd.DataFrame:
+        """Draw complete rows; see `MissDiff.sample`."""
+        if not hasattr(self, "model_"):
+            raise ValueError("this model is not fitted: call fit first")
+        return self.model_.sample(num_rows, random_state=random_state)
+
+    @abstractmethod
+    def _complete(self, X: pd.DataFrame, model: MissDiff, categorical_columns: Sequence[str] | None) -> pd.DataFrame:
+        """The table without a hole."""
