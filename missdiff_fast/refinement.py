@@ -54,7 +54,9 @@ def run_phases(
 
     With zeros for what is missing, a masked loss alone learns the score of zero-filled rows, not of complete ones. A
     round draws the missing cells given the observed ones and trains on with the draws shown as noisy columns, so that
-    the noisy rows follow the law of complete ones; the loss stays on observed cells.
+    the noisy rows follow the law of complete ones. The loss is over the observed cells and, where their column is
+    mostly observed and the noise strong, the drawn ones: over observed cells alone it learns the mean of a cell given
+    that it was observed, which under MAR is another than that of all rows.
 
     Parameters
     ----------
@@ -98,6 +100,8 @@ def run_phases(
             steps=max(1, round(steps * refine.step_share)),
             learning_rate=training.learning_rate * refine.rate_share,
             show=refine.show,
+            trusted_rate=refine.trusted_rate,
+            trusted_sigma=refine.trusted_sigma,
         )
         # Training goes on in a copy: the weights before may yet be the better ones.
         network = copy.deepcopy(networks.generator)

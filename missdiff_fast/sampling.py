@@ -150,11 +150,28 @@ def fill(
     verbose: bool = False,
     desc: str = "fill",
 ) -> EncodedTable:
-    """The table with every missing cell drawn given the row's observed ones; arguments as in `draw`."""
+    """The table with every missing cell drawn given the row's observed ones; arguments as in `draw`.
+
+    The standardised value of a drawn cell, where the table has values, is that of the observed cell of the next greater
+    score.
+    """
     C = table.layout.num_continuous
     continuous, codes = torch.empty_like(table.continuous), torch.empty_like(table.codes)
     for start, stop, x in draw(network, table, solver, backend, seed, verbose=verbose, desc=desc):
         continuous[start:stop] = x[:, :C]
         codes[start:stop] = most_probable(x[:, C:], table.layout, backend)
     continuous = torch.where(torch.isnan(table.continuous), continuous, table.continuous)
-    return EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, table.values)
+    values = None if table.values is None else _look_up(continuous, table.continuous, table.values)
+    return EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, values)
+
+
+def _look_up(scores: Tensor, known_scores: Tensor, known_values: Tensor) -> Tensor:
+    """The values of scores, by the pairs known in each column: all ``[N, C]``, those of known scores kept."""
+    values = known_values.clone()
+    for c in range(scores.shape[1]):
+        hole = torch.isnan(known_scores[:, c])
+        ladder, order = known_scores[~hole, c].sort()
+        if len(ladder):
+            place = torch.searchsorted(ladder, scores[hole, c].contiguous()).clamp(max=len(ladder) - 1)
+            values[hole, c] = known_values[~hole, c][order[place]]
+    return values

@@ -15,6 +15,7 @@ from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.history import History, Progress
+from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
 
@@ -32,6 +33,9 @@ class Phase:
         Steps taken in earlier phases, so that no random number recurs.
     show : float
         Share of rows in which filled cells are shown as noisy columns.
+    trusted_rate, trusted_sigma : float
+        Filled cells that are shown enter the loss in columns observed in at least this share of the rows, and in rows
+        noisier than this.
     """
 
     name: str
@@ -42,6 +46,8 @@ class Phase:
     ema: float
     first_step: int = 0
     show: float = 0.0
+    trusted_rate: float = 1.0
+    trusted_sigma: float = 0.0
 
 
 class WeightAverage:
@@ -95,7 +101,7 @@ def train(
     network : nn.Module
         A `missdiff_fast.networks.Denoiser`.
     table : EncodedTable
-        N rows. The loss is over its observed cells alone, columns weighted by how seldom they are observed.
+        N rows. The loss is over its observed cells, columns weighted by how seldom they are observed.
     objective, phase
         What to train for and how long.
     backend : module
@@ -105,7 +111,7 @@ def train(
     history : History
         Taken further.
     filled : EncodedTable, optional
-        The same rows with every hole filled, shown according to ``phase.show``.
+        The same rows with every hole filled, shown and learnt from according to ``phase``.
     verbose : bool
         Whether to draw a progress bar where stderr is a terminal.
 
@@ -121,7 +127,8 @@ def train(
     state_seed, level_seed, noise_seed = (derive(seed, p) for p in ("states", "levels", "noise"))
     optimizer = torch.optim.AdamW(network.parameters(), lr=phase.learning_rate, weight_decay=0.0, fused=True)
     average = WeightAverage(network, phase.ema)
-    source, observed = filled if filled is not None else table, table.observed()
+    complete, observed = filled if filled is not None else table, table.observed()
+    trusted = observed.double().mean(0) >= phase.trusted_rate
     weights = column_weights(observed, objective.column_power, objective.column_cap).to(table.continuous.dtype)
     network.train()
     try:
@@ -138,14 +145,16 @@ def train(
                 shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
                 states = draw_states(uniform[:, :-1], seen, shown, objective)
                 x = backend.perturb(
-                    source, rows, states, torch.ones_like(sigma), sigma, backend.make_key(noise_seed, step, device)
+                    complete, rows, states, torch.ones_like(sigma), sigma, backend.make_key(noise_seed, step, device)
                 )
                 prediction = network(x, sigma, states)
+                # What is not to be learnt is given as clean, which has no loss.
+                learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
                 loss = backend.masked_loss(
                     prediction,
-                    table,
+                    complete,
                     rows,
-                    states,
+                    torch.where(learnt, states, CLEAN).to(torch.uint8),
                     noise_weight(sigma),
                     mean_weight=objective.mean_weight,
                     column_weight=weights,

@@ -168,3 +168,18 @@ def test_refinement_does_no_harm_where_it_fails(native: ModuleType) -> None:
         model = MissDiff(steps=500, width=64, blocks=2, random_state=0, refine=refine, verbose=False).fit(table)
         error[refine] = np.abs(model.sample(3000).corr().to_numpy() - 0.8)[np.triu_indices(8, 1)].mean()
     assert error[True] < error[False] + 0.03
+
+
+def test_a_marginal_is_mended_where_another_column_decides_what_is_missing() -> None:
+    random = np.random.default_rng(0)
+    a = random.normal(size=3000)
+    b = 0.8 * a + 0.6 * random.normal(size=3000)
+    hidden = random.random(3000) < 1 / (1 + np.exp(0.9 - 2 * a))  # the greater a, the more often
+    table = pd.DataFrame({"a": a, "b": np.where(hidden, np.nan, b)})
+    off = {}
+    for sigma in (1e6, 1.0):
+        settings = {"refine.trusted_sigma": sigma}
+        model = MissDiff(steps=300, width=64, blocks=2, random_state=0, verbose=False, settings=settings).fit(table)
+        off[sigma] = abs(model.sample(4000)["b"].mean() - b.mean())
+    assert table["b"].mean() < -0.3
+    assert off[1.0] < 0.85 * off[1e6] < 0.3

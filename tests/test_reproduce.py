@@ -367,9 +367,11 @@ class TestKeptRuns:
     ) -> None:
         call(tmp_path, "table1 --methods missdiff-paper")
         path = next((tmp_path / "runs").iterdir())
-        path.write_text(path.read_text()[:40])
-        assert call(tmp_path, "table1 --methods missdiff-paper") == 2
-        assert f"{path} is damaged" in capsys.readouterr().err
+        whole = path.read_text()
+        for text in (whole[:40], "{}", "[]", '{"settings": {}, "status": "done"}'):
+            path.write_text(text)
+            assert call(tmp_path, "table1 --methods missdiff-paper") == 2
+            assert f"{path} is damaged" in capsys.readouterr().err
 
     def test_progress_is_told_on_a_terminal(
         self,
@@ -401,6 +403,7 @@ class TestRefusals:
             ("table1 --methods mice", "table1 has no method mice; it has missdiff-paper, "),
             ("table1 --repetitions 0", "repetitions must be"),
             ("table1 --seed -1", "--seed must lie in"),
+            ("table1 --seed 4294967296", "--seed must lie in [0, 4294967295], got 4294967296"),
             ("table1 --device tpu", "'tpu'"),
             ("table3 --data no/such/file.csv", "no/such/file.csv: there is no such file"),
         ],

@@ -11,6 +11,7 @@ import torch
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.history import History
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.training import Phase, WeightAverage, batches, train
 
@@ -155,3 +156,41 @@ def test_a_complete_table_has_weights_of_one(backend: ModuleType) -> None:
         table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.continuous.nan_to_num(0.0)
     )
     assert torch.equal(_capture(backend, complete, ObjectiveConfig())[0], torch.ones(3))
+
+
+def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observed(backend: ModuleType) -> None:
+    generator = torch.Generator().manual_seed(0)
+    cells = torch.randn(400, 2, generator=generator)
+    cells[300:, 0], cells[100:, 1] = torch.nan, torch.nan  # observed in 3/4 and in 1/4 of the rows
+    codes = torch.ones(400, 1, dtype=torch.int16)
+    codes[200:] = -1
+    table = EncodedTable(cells, codes, LAYOUT, cells)
+    complete = cells.nan_to_num(0.5)
+    filled = EncodedTable(complete, codes.clamp(min=0), LAYOUT, complete)
+    seen: list[dict[str, torch.Tensor]] = []
+
+    def perturb(source: EncodedTable, rows: torch.Tensor, states: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        seen.append({"states": states, "sigma": rest[1]})
+        return backend.perturb(source, rows, states, *rest)
+
+    def masked_loss(
+        prediction: torch.Tensor,
+        target: EncodedTable,
+        rows: torch.Tensor,
+        states: torch.Tensor,
+        *rest: Any,
+        **more: Any,
+    ) -> torch.Tensor:
+        assert target is filled
+        seen[-1] |= {"observed": table.observed()[rows], "learnt": states}
+        return backend.masked_loss(prediction, target, rows, states, *rest, **more)
+
+    spy: Any = SimpleNamespace(**{**vars(backend), "perturb": perturb, "masked_loss": masked_loss})
+    phase = Phase("fit", 20, 64, 5e-3, 1, 0.99, show=0.5, trusted_rate=0.5, trusted_sigma=1.0)
+    train(Denoiser(LAYOUT, width=8, blocks=1), table, ObjectiveConfig(), phase, spy, 0, History(), filled=filled)
+    rows = {name: torch.cat([step[name] for step in seen]) for name in seen[0]}
+    hole, shown, noisy = ~rows["observed"], rows["states"] == NOISY, rows["sigma"][:, None] > 1.0
+    trusted = torch.tensor([True, False, True])
+    assert torch.equal(rows["learnt"][~hole], rows["states"][~hole])
+    assert torch.equal((rows["learnt"] != CLEAN)[hole], (shown & noisy & trusted)[hole])
+    assert (hole & shown & noisy)[:, [0, 2]].any(0).all()

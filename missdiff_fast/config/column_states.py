@@ -98,14 +98,17 @@ class RefineConfig:
 
     A round draws the missing cells given the observed ones, then trains for ``step_share`` of the first training's
     steps at ``rate_share`` of its learning rate, showing the draws as noisy columns in a share ``show`` of the rows.
-    The loss stays on observed cells. ``rounds`` of None means none for a complete table, one up to half of the cells
-    missing, two beyond.
+    The draws of columns observed in at least ``trusted_rate`` of the rows enter the loss where the noise exceeds
+    ``trusted_sigma``. ``rounds`` of None means none for a complete table, one up to half of the cells missing, two
+    beyond.
     """
 
     rounds: int | None = None
     step_share: float = 2 / 3
-    rate_share: float = 0.5
-    show: float = 0.65
+    rate_share: float = 1.0
+    show: float = 0.85
+    trusted_rate: float = 0.5
+    trusted_sigma: float = 1.0
     solver_steps: int = 15
 
     def __post_init__(self) -> None:
@@ -113,6 +116,8 @@ class RefineConfig:
         check_positive("refine.step_share", self.step_share)
         check_positive("refine.rate_share", self.rate_share)
         check_share("refine.show", self.show)
+        check_share("refine.trusted_rate", self.trusted_rate)
+        check_least("refine.trusted_sigma", self.trusted_sigma, 0)
         check_whole("refine.solver_steps", self.solver_steps, 1)
 
     def rounds_for(self, missing: float) -> int:

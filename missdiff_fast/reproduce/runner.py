@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from missdiff_fast.reproduce.scales import Scale
 
 _RATIO = 0.2
+_SEEDS = 2**32  # as many as scikit-learn's models take
 _NEEDED = ("sdmetrics.reports.single_table", "sklearn", "xgboost")
 
 
@@ -178,7 +179,11 @@ def _context(
         scale = SCALES[scale]
     if repetitions is not None:
         scale = replace(scale, repetitions=check_count("repetitions", repetitions, least=1))
-    context = Context(scale, check_seed(seed), resolve_device(device).type)
+    if check_seed(seed) + scale.repetitions > _SEEDS:
+        raise ValueError(
+            f"random_state must lie in [0, {_SEEDS - scale.repetitions}], got {seed}: utility takes no more"
+        )
+    context = Context(scale, seed, resolve_device(device).type)
     if data is None:
         return context
     if not any(experiment.dataset == "mimic4ed" for experiment in chosen.values()):

@@ -49,6 +49,8 @@ class Store:
             return None
         try:
             record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(record, dict) or key(record.get("settings", {})) != key(settings):
+                raise ValueError("it is of another run, or of none")
         except ValueError as error:
             raise ValueError(f"{path} is damaged ({error}): delete it, and the run is done again") from error
         return record
