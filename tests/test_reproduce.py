@@ -510,3 +510,9 @@ def test_smoke(name: str, smoked: Callable[[str], Path]) -> None:
     assert ("**simulated**" in text) == ("SIMULATED" in text) == (experiment.dataset == "mimic4ed")
     if name == "figure-bn":
         assert (folder / "figure-bn.png").read_bytes().startswith(PNG)
+
+
+def test_a_seed_of_numpys_type_names_the_same_runs(tmp_path: Path, faked: list[Run]) -> None:
+    for seed in (np.int64(3), 3):
+        reproduce(["table1"], tmp_path, scale="smoke", methods=["missdiff-paper"], seed=seed, verbose=False)  # type: ignore[arg-type]
+    assert len(faked) == 3

@@ -179,7 +179,8 @@ def _context(
         scale = SCALES[scale]
     if repetitions is not None:
         scale = replace(scale, repetitions=check_count("repetitions", repetitions, least=1))
-    if check_seed(seed) + scale.repetitions > _SEEDS:
+    seed = check_seed(seed)
+    if seed + scale.repetitions > _SEEDS:
         raise ValueError(
             f"random_state must lie in [0, {_SEEDS - scale.repetitions}], got {seed}: utility takes no more"
         )
