@@ -148,13 +148,15 @@ def train(
                     complete, rows, states, torch.ones_like(sigma), sigma, backend.make_key(noise_seed, step, device)
                 )
                 prediction = network(x, sigma, states)
-                # What is not to be learnt is given as clean, which has no loss.
-                learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
+                judged = states
+                if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
+                    learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
+                    judged = states.masked_fill(~learnt, CLEAN)
                 loss = backend.masked_loss(
                     prediction,
                     complete,
                     rows,
-                    torch.where(learnt, states, CLEAN).to(torch.uint8),
+                    judged,
                     noise_weight(sigma),
                     mean_weight=objective.mean_weight,
                     column_weight=weights,
