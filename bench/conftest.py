@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from environment import describe
-from timing import FULL_SIZE, IMPLEMENTATIONS, ROUNDS, Timer, ratios, too_slow
+from timing import FULL_SIZE, IMPLEMENTATIONS, ROUNDS, WARM_UPS, Timer, ratios, too_slow
 from workload import Workload, make_workload
 
 from missdiff_fast import _library
@@ -38,12 +38,12 @@ def workload(request: pytest.FixtureRequest) -> Workload:
 
 @pytest.fixture
 def timer(benchmark: Any) -> Timer:
-    """Time a function; its first call, in which torch.compile compiles, does not count."""
+    """Time a function, after the calls that do not count."""
 
     def run(op: str, implementation: str, function: Callable[[], Any]) -> None:
         benchmark.group = op
         benchmark.extra_info.update(op=op, implementation=implementation)
-        benchmark.pedantic(function, rounds=ROUNDS, warmup_rounds=1)
+        benchmark.pedantic(function, rounds=ROUNDS, warmup_rounds=WARM_UPS)
 
     return run
 

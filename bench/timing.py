@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 FULL_SIZE = 353_150  # rows
-ROUNDS = 5
+ROUNDS = 11
+WARM_UPS = 3  # the first compiles, and the first few get memory that the machine has not yet handed out
 IMPLEMENTATIONS = ["native", "eager", "compile"]
 LEAST_RATIO = {"eager": 3.0, "compile": 1.0}  # an implementation's median time by that of native, in one run
 
