@@ -124,6 +124,17 @@ class TestPlan:
         assert chosen["table5"].methods == ("diff-mean",)
         assert set(chosen) == set(EXPERIMENTS)
 
+    def test_a_choice_of_imputers_still_fills_holes(self) -> None:
+        for name, one in choose(["all"], ["mean-mode", "missdiff-paper"]).items():
+            assert {run.imputation for run in plan(one, SCALES["smoke"])} == {name == "imputation"}
+
+    def test_no_method_stands_in_for_another(self) -> None:
+        table = pd.DataFrame({"x": [0.0, 1.0]})
+        with pytest.raises(ValueError, match="mice draws no rows"):
+            make_generator("mice", {}, table, 0, "cpu")
+        with pytest.raises(ValueError, match="diff-mean fills no holes"):
+            make_imputer("diff-mean", {}, 2, 0, "cpu")
+
     def test_cuts_are_told(self) -> None:
         assert cuts(SCALES["short"], SCALES["full"])["repetitions"] == "repetitions: 1 (full: 3)"
         told = cuts(SCALES["short"].census, SCALES["full"].census)

@@ -87,7 +87,7 @@ def make_generator(method: str, settings: Mapping[str, Any], holes: pd.DataFrame
     num_rows = complete if method.endswith("-delete") else len(holes)
     if method == "missdiff-default":
         return _missdiff(settings, common)
-    if method.startswith("stasy"):
+    if method in ("stasy-delete", "stasy-mean"):
         from missdiff_fast.baselines import STaSy
 
         epochs = settings["epochs"]
@@ -105,8 +105,10 @@ def make_generator(method: str, settings: Mapping[str, Any], holes: pd.DataFrame
         return _missdiff(settings, common, num_rows)
     from missdiff_fast.baselines import DiffDelete, DiffMean
 
-    paper = _paper(settings, num_rows)
-    return DiffDelete(**paper, **common) if method == "diff-delete" else DiffMean(**paper, **common)
+    estimators = {"diff-delete": DiffDelete, "diff-mean": DiffMean}
+    if method not in estimators:
+        raise ValueError(f"{method} draws no rows")
+    return estimators[method](**_paper(settings, num_rows), **common)
 
 
 def make_imputer(method: str, settings: Mapping[str, Any], num_rows: int, seed: int, device: str) -> Any:
@@ -133,7 +135,9 @@ def make_imputer(method: str, settings: Mapping[str, Any], num_rows: int, seed: 
             device=device,
             **common,
         )
-    return baselines.MeanModeImputer(**common)
+    if method == "mean-mode":
+        return baselines.MeanModeImputer(**common)
+    raise ValueError(f"{method} fills no holes")
 
 
 def paper_steps(epochs: int, max_steps: int | None, num_rows: int) -> int:

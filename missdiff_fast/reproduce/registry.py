@@ -80,6 +80,8 @@ class Experiment:
         Of STaSy.
     notes : tuple of str
         What a reader must know.
+    imputation : bool
+        Whether holes are filled, and no rows are drawn.
     """
 
     label: str
@@ -91,6 +93,7 @@ class Experiment:
     measures: tuple[Measure, ...]
     stasy_epochs: int | None = None
     notes: tuple[str, ...] = ()
+    imputation: bool = False
 
 
 _FIDELITY = (
@@ -260,10 +263,6 @@ EXPERIMENTS = {
             "hidden, the methods learn from the training rows, and the holes of the test rows are filled. RMSE is the "
             "mean over the 6 continuous columns, each in units of its range.",
         ),
+        imputation=True,
     ),
 }
-
-
-def is_imputation(experiment: Experiment) -> bool:
-    """Whether holes are filled, and no rows are drawn."""
-    return experiment.methods == _IMPUTERS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from missdiff_fast.reproduce.registry import DATASETS, MECHANISMS, METHODS, is_imputation
+from missdiff_fast.reproduce.registry import DATASETS, MECHANISMS, METHODS
 from missdiff_fast.reproduce.scales import SCALES, cuts
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _notes(experiment: Experiment, context: Context) -> list[str]:
     scale, full = context.scale, SCALES["full"]
     budgets: tuple[Budget | ImputationBudget, Budget | ImputationBudget] = (scale.imputation, full.imputation)
     whole = {"repetitions"}
-    if not is_imputation(experiment):
+    if not experiment.imputation:
         budgets = (scale.budget(experiment.dataset), full.budget(experiment.dataset))
         whole.add("ratios" if experiment.dataset == "bayesian-network" else "grid")
     cut = [text for name, text in cuts(scale, full).items() if name in whole]

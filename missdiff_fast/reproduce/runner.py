@@ -16,7 +16,7 @@ from missdiff_fast.evaluate._common import require
 from missdiff_fast.reproduce.data import digest
 from missdiff_fast.reproduce.environment import environment
 from missdiff_fast.reproduce.figure import draw_figure
-from missdiff_fast.reproduce.registry import EXPERIMENTS, METHODS, Experiment, is_imputation
+from missdiff_fast.reproduce.registry import EXPERIMENTS, METHODS, Experiment
 from missdiff_fast.reproduce.report import markdown
 from missdiff_fast.reproduce.runs import Context, Run, execute
 from missdiff_fast.reproduce.scales import SCALES
@@ -150,7 +150,7 @@ def plan(experiment: Experiment, scale: Scale) -> list[Run]:
     ratios = scale.ratios if experiment.dataset == "bayesian-network" else (_RATIO,)
     return [
         Run(
-            is_imputation(experiment),
+            experiment.imputation,
             experiment.dataset,
             mechanism,
             ratio,
