@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
+    machine = describe()  # before a file is written, which would mark the commit as changed
     exact = theory(arguments.ratios, arguments.centres)
     print(exact.round(3).to_string(index=False), flush=True)
     rows = []
@@ -86,7 +87,7 @@ def main() -> None:
     if arguments.save:
         RESULTS.mkdir(exist_ok=True)
         table.round(5).to_csv(RESULTS / "theorem.csv", index=False)
-        report = [describe(), "In theory, by the exact minimiser:", markdown(exact.round(3))]
+        report = [machine, "In theory, by the exact minimiser:", markdown(exact.round(3))]
         report += [f"Trained on {arguments.rows} rows:", markdown(means.round(3).reset_index())]
         (RESULTS / "theorem.md").write_text("\n\n".join(report) + "\n")
 

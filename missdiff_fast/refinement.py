@@ -32,7 +32,7 @@ class Networks:
     generator : Denoiser
         The weights to draw with: the latest.
     imputer : Denoiser
-        The weights that impute held-out rows best. Often the generator itself.
+        The weights that impute held-out rows best; without held-out rows the generator.
     """
 
     generator: Denoiser
@@ -107,12 +107,14 @@ def run_phases(
         network = copy.deepcopy(networks.generator)
         train(network, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose)
         loss = _probe(network, held_out, backend, seed)
-        if loss <= best:
+        if held_out is not None and loss <= best:
             best, networks.imputer = loss, network
         distance_now = _distance(network, table, config, backend, seed)
         if distance_now > nearest:
             return
         nearest, networks.generator = distance_now, network
+        if held_out is None:
+            networks.imputer = network
 
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
@@ -132,7 +134,7 @@ def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTabl
 
 
 def _probe(network: Denoiser, held_out: EncodedTable | None, backend: ModuleType, seed: int) -> float:
-    """The imputation loss on held-out rows; 0 where there are none, so that the last weights are taken."""
+    """The imputation loss on held-out rows; 0 where there are none."""
     return 0.0 if held_out is None else probe_loss(network, held_out, backend, seed)
 
 

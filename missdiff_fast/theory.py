@@ -61,27 +61,27 @@ class MaskedGaussian:
 
     def optimal_noise(self, x: Tensor, alpha: float, sigma: float) -> Tensor:
         """The minimiser of the masked objective at noisy rows ``x = alpha x_0 + sigma eps``, float64 ``[N, d]``."""
-        total, weight = torch.zeros_like(x), torch.zeros_like(x)
-        parts = [self._given(mask, x, alpha, sigma) for mask in self._masks()]
-        # Column i is judged in rows that hold it alone.
-        chances = [torch.where(mask > 0, log_density[:, None], -torch.inf) for mask, log_density, _ in parts]
-        top = torch.stack(chances).amax(0)
-        for chance, (_, _, noise) in zip(chances, parts, strict=True):
-            share = (chance - top).exp()
-            total += share * noise
-            weight += share
+        total, weight, top = torch.zeros_like(x), torch.zeros_like(x), torch.full_like(x, -torch.inf)
+        for mask in self._masks():
+            log_density, noise = self._given(mask, x, alpha, sigma)
+            held = mask > 0  # column i is judged in rows that hold it alone
+            chance = torch.where(held, log_density[:, None], -torch.inf)
+            higher = torch.maximum(top, chance)
+            kept = torch.where(higher > top, (top - higher).exp(), 1.0)
+            share = torch.where(held, (chance - higher).exp(), 0.0)
+            total, weight, top = total * kept + share * noise, weight * kept + share, higher
         return total / weight
 
     def noise_of_complete_rows(self, x: Tensor, alpha: float, sigma: float) -> Tensor:
         """What the theorem promises: ``-sigma`` times the score of complete noisy rows, float64 ``[N, d]``."""
-        return self._given(torch.ones_like(self.mean), x, alpha, sigma)[2]
+        return self._given(torch.ones_like(self.mean), x, alpha, sigma)[1]
 
     def _masks(self) -> list[Tensor]:
         masks = [torch.tensor(bits, dtype=torch.float64) for bits in product((1.0, 0.0), repeat=len(self.mean))]
         return masks if self.missing else masks[:1]
 
-    def _given(self, mask: Tensor, x: Tensor, alpha: float, sigma: float) -> tuple[Tensor, Tensor, Tensor]:
-        """For rows with this mask: it, log(P(mask) p(x | mask)) up to a constant ``[N]``, and E[eps | x] ``[N, d]``."""
+    def _given(self, mask: Tensor, x: Tensor, alpha: float, sigma: float) -> tuple[Tensor, Tensor]:
+        """For rows with this mask: log(P(mask) p(x | mask)) up to a constant ``[N]``, and E[eps | x] ``[N, d]``."""
         covariance = alpha**2 * mask[:, None] * self.covariance * mask + sigma**2 * torch.eye(len(mask)).double()
         factor = torch.linalg.cholesky(covariance)
         apart = (x - alpha * mask * self.mean).T
@@ -89,7 +89,7 @@ class MaskedGaussian:
         log_density = -0.5 * (apart * solved).sum(0) - factor.diagonal().log().sum()
         held = int(mask.sum())
         chance = (1 - self.missing) ** held * self.missing ** (len(mask) - held)
-        return mask, log_density + torch.tensor(chance).double().log(), sigma * solved.T
+        return log_density + torch.tensor(chance).double().log(), sigma * solved.T
 
 
 def drawn_moments(

@@ -39,6 +39,14 @@ def test_a_share_of_the_observed_columns_is_hidden() -> None:
     assert torch.allclose(share[observed], torch.tensor(0.8), atol=0.05)  # 5 standard errors
 
 
+def test_the_median_of_draws_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pd.DataFrame({"x": [0.0, 1.0, np.nan, 4.0], "y": [1.0, 2.0, 3.0, 4.0]})
+    imputer = CSDITImputer(**{**SMALL, "num_draws": 3}, random_state=0).fit(table)
+    levels = iter([-1.0, -1.0, 1.0])  # of the least and the greatest value
+    monkeypatch.setattr(CSDITImputer, "_draw", lambda _, x, *__: torch.full_like(x, next(levels)))
+    assert imputer.impute(table).loc[2, "x"] == 0.0
+
+
 def test_draws_are_those_of_a_gaussian_whose_noise_is_known() -> None:
     """With the exact noise of N(1, 0.5^2), the sampler draws nearly from that; known cells are shown as they are."""
     imputer = CSDITImputer(steps=100)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from batches import threads
 from torch import Tensor, nn
 
 from missdiff_fast import MissDiff
-from missdiff_fast.methods import ColumnStates
+from missdiff_fast.history import History
+from missdiff_fast.methods import ColumnStates, column_states
 from missdiff_fast.refinement import Networks
 from missdiff_fast.sampling import TILE
 
@@ -48,6 +51,21 @@ def _model(table: pd.DataFrame, network: Exact) -> MissDiff:
 def numbers() -> tuple[MissDiff, pd.DataFrame]:
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(ROWS, 2)), columns=["x", "y"])
     return _model(table, Exact(2)), table
+
+
+def test_a_large_complete_table_is_not_refined(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The mean of so many ones in float32 may be 1 - 6e-8.
+    asked: list[int] = []
+    method = _model(pd.DataFrame({"x": [0.0, 1.0]}), Exact(1))._method
+    assert isinstance(method, ColumnStates)
+    monkeypatch.setattr(column_states, "run_phases", lambda *_, rounds, **__: asked.append(rounds))
+    for holes in (0, 1):
+        observed = torch.ones(353_150, 73, dtype=torch.bool)
+        observed[:holes, 0] = False
+        table = SimpleNamespace(observed=lambda observed=observed: observed)
+        with threads(1):
+            method.fit(table, 0, History(), refine=True, verbose=False)  # type: ignore[arg-type]
+    assert asked == [0, 1]
 
 
 def test_the_bound_of_numbers_holds_and_is_near(numbers: tuple[MissDiff, pd.DataFrame]) -> None:

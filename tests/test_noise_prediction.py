@@ -19,6 +19,7 @@ from missdiff_fast.baselines import DiffDelete, DiffMean
 from missdiff_fast.history import Progress
 from missdiff_fast.methods import NoisePrediction
 from missdiff_fast.methods import noise_prediction as module
+from missdiff_fast.reference import NOISY
 
 SMALL: dict[str, Any] = {"steps": 20, "width": 8, "blocks": 1, "random_state": 0, "verbose": False}
 
@@ -176,6 +177,36 @@ def test_an_interrupted_fit_keeps_what_was_learnt(kind: type, monkeypatch: pytes
     with pytest.raises(KeyboardInterrupt):
         model.fit(_table())
     assert model.sample(5).shape == (5, 4)
+
+
+def test_the_loss_is_over_observed_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    backend = _fit(steps=1)._method.backend
+    loss = backend.masked_noise_loss
+
+    def spy(prediction: Any, cells: Any, rows: torch.Tensor, states: torch.Tensor, key: Any) -> torch.Tensor:
+        seen.append((rows, states))
+        return loss(prediction, cells, rows, states, key)
+
+    monkeypatch.setattr(backend, "masked_noise_loss", spy)
+    model = _fit(steps=3)
+    table = _table()
+    told = table[["x", "whole", "name"]].notna().any(axis=1)  # rows of holes and a constant teach nothing
+    observed = model.codec_.encode(table[told]).observed()
+    assert len(seen) == 3
+    for rows, states in seen:
+        assert torch.equal(states == NOISY, observed[rows])
+        assert not bool(observed[rows].all())
+
+
+def test_the_median_of_draws_imputes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, holes = _fit(), pd.DataFrame({"x": [np.nan], "whole": [5], "name": ["up"], "constant": [7]})
+    method = model._method
+    assert isinstance(method, NoisePrediction)
+    chains = torch.zeros(3, 1, method._min_max.layout.width)
+    chains[2] = 1.0  # the median of 0, 0, 1 is the least value, their mean a third of the way to the greatest
+    monkeypatch.setattr(NoisePrediction, "_chains", lambda *_, **__: iter([(0, 1, chains)]))
+    assert model.impute(holes)["x"].item() == pytest.approx(_table()["x"].min(), rel=1e-6)
 
 
 def test_missing_cells_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:

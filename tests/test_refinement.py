@@ -128,6 +128,21 @@ def test_small_tables_hold_nothing_out(backend: ModuleType) -> None:
     assert networks.imputer is networks.generator
 
 
+@pytest.mark.parametrize(("planned", "kept"), [((1.0, 2.0), 0), ((2.0, 1.0), 1)])
+def test_without_held_out_rows_the_generator_imputes(
+    backend: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    distances: list[float],
+    planned: tuple[float, ...],
+    kept: int,
+) -> None:
+    distances[:] = planned
+    trained: list[Denoiser] = []
+    monkeypatch.setattr(refinement, "train", lambda network, *_, **__: trained.append(network))
+    networks, _ = _run(backend, 1, _table(150))
+    assert networks.generator is networks.imputer is trained[kept]
+
+
 def test_an_interruption_while_refining_keeps_the_first_training(
     backend: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,23 @@ def test_two_columns_by_hand() -> None:
     assert float(gaussian.optimal_noise(x, a, s)[0, 0]) == pytest.approx(float(expected))
 
 
+def test_no_function_errs_less_on_simulated_rows() -> None:
+    # At the minimiser the error over rows that hold a column is uncorrelated with every function of the row.
+    gaussian, alpha, sigma = _gaussian(0.4, columns=3, mean=0.5), 0.6, 0.8
+    random = torch.Generator().manual_seed(0)
+    noise, unit = (torch.randn(200_000, 3, generator=random, dtype=torch.float64) for _ in range(2))
+    held = (torch.rand(200_000, 3, generator=random) >= 0.4).double()
+    x = alpha * held * (gaussian.mean + unit @ torch.linalg.cholesky(gaussian.covariance).T) + sigma * noise
+    functions = torch.stack([torch.ones_like(x[:, 0]), *x.T, *(x**2).T, x[:, 0] * x[:, 1], x[:, 1] * x[:, 2]])
+
+    def furthest(guess: torch.Tensor) -> float:  # from zero, in standard errors
+        products = functions[:, :, None] * (held * (noise - guess))
+        return float((products.mean(1) / products.std(1)).abs().max() * len(x) ** 0.5)
+
+    assert furthest(gaussian.optimal_noise(x, alpha, sigma)) < 4
+    assert furthest(gaussian.noise_of_complete_rows(x, alpha, sigma)) > 40
+
+
 def test_the_theorem_holds_where_nothing_is_missing() -> None:
     assert _drawn_correlation(_gaussian(0.0)) == _drawn_correlation(_gaussian(0.0), promised=True)
 

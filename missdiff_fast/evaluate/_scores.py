@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-CLASSIFICATION = ("accuracy", "binary_f1", "macro_f1", "weighted_f1", "auroc")
-REGRESSION = ("rmse", "r2")
-
 
 def class_f1(truth: np.ndarray, predicted: np.ndarray, num_classes: int) -> np.ndarray:
     """Give the F1 of each class against the rest, float64 ``[K]``: 2 TP / (2 TP + FP + FN), 0 for 0/0.

@@ -47,7 +47,8 @@ class ColumnStates(Method):
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks = Networks(network, network)
-        missing = 1 - float(table.observed().float().mean())
+        observed = table.observed()
+        missing = int((~observed).sum()) / max(1, observed.numel())
         rounds = self.config.refine.rounds_for(missing) if refine else 0
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
 
