@@ -55,7 +55,8 @@ class MissDiff:
     Attributes
     ----------
     history_ : DataFrame
-        step, loss and seconds, one row for every 50 steps.
+        step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refining
+        begins: other cells are judged there, and the sum is divided by the number of all cells, not of the observed.
     columns_ : list
         The names of the columns.
     seed_ : int
@@ -294,6 +295,11 @@ class MissDiff:
         The evidence bound of the noising process in discrete time, estimated with ``num_draws`` draws of the noise at
         each level: the smaller, the likelier the row. The density is that of the encoded cells, so that only values of
         one model compare. Constant columns do not enter.
+
+        The bound is a sum over the row's observed cells, whose terms may have either sign; a row with nothing observed
+        has 0. So compare rows that have the same columns observed, or complete ones: between others, the number and
+        kind of the observed cells decide more than how odd these are. A bound divided by their number does not mend it
+        where the columns differ in kind.
 
         With the paper's preset it is the right-hand side of Theorem 3.2, with its factor ``1 / (1 - rho_max)``: a bound
         as far as the theorem is one, which for rows with holes rests on that of Theorem 3.1 (`missdiff_fast.theory`).

@@ -62,7 +62,7 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """AdamW with warm-up and cosine decay, and an average of the weights.
+    """AdamW, its weight decay 0, with warm-up and cosine decay, and an average of the weights.
 
     ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `settle`, or from ``epochs``.
     """
