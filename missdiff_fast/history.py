@@ -14,7 +14,11 @@ _LOG_EVERY = 50
 
 @dataclass
 class History:
-    """The mean loss of every 50 steps, counted over all phases."""
+    """The mean loss of every 50 steps, counted over all phases.
+
+    Losses of different phases do not compare: in refinement draws are judged too, and the divisor is the number of all
+    cells, as the table is complete there.
+    """
 
     step: list[int] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)

@@ -55,7 +55,8 @@ class MissDiff:
     Attributes
     ----------
     history_ : DataFrame
-        step, loss and seconds, one row for every 50 steps.
+        step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refining
+        begins: other cells are judged there, and the sum is divided by the number of all cells, not of the observed.
     columns_ : list
         The names of the columns.
     seed_ : int
@@ -131,6 +132,13 @@ class MissDiff:
             The settings or the table cannot be used; the message names the column and the remedy.
         FloatingPointError
             Training diverged.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "zip": [10115, 8001, 1010, None] * 8})
+        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False)
+        >>> model.fit(table, categorical_columns=["zip"]).columns_
+        ['x', 'zip']
         """
         config = self._configure()
         seed = check_seed(self.random_state)
@@ -187,6 +195,17 @@ class MissDiff:
         ------
         ValueError, TypeError
             Bad number of rows; unknown column or value in ``given``.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
+        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> model.sample(5).shape
+        (5, 2)
+        >>> model.sample(3, given={"y": "b"})["y"].tolist()
+        ['b', 'b', 'b']
+        >>> model.sample(given=pd.DataFrame({"x": [4.0, None]})).notna().all().tolist()  # rows completed one for one
+        [True, True]
         """
         self._check_fitted()
         known = given_frame(num_rows, given, self.columns_)
@@ -218,6 +237,14 @@ class MissDiff:
         ------
         ValueError, TypeError
             X does not have the columns, dtypes and categories that fit saw.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
+        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> filled = model.impute(table)
+        >>> filled.isna().sum().to_dict(), filled["x"][:2].tolist()
+        ({'x': 0, 'y': 0}, [1.0, 2.0])
         """
         self._check_fitted()
         table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
@@ -246,6 +273,13 @@ class MissDiff:
         ------
         ValueError, TypeError
             As in `impute`, and for a bad ``num_draws``.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
+        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> [draw.isna().sum().to_dict() for draw in model.impute_draws(table, num_draws=2)]
+        [{'x': 0, 'y': 0}, {'x': 0, 'y': 0}]
         """
         self._check_fitted()
         check_count("num_draws", num_draws, least=1)
@@ -278,6 +312,14 @@ class MissDiff:
         ------
         ValueError
             ``column`` is not categorical.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
+        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> chance = model.predict_proba(table[["x"]], "y")
+        >>> list(chance.columns), chance.shape
+        (['a', 'b'], (32, 2))
         """
         self._check_fitted()
         check_frame(X)
@@ -294,6 +336,11 @@ class MissDiff:
         The evidence bound of the noising process in discrete time, estimated with ``num_draws`` draws of the noise at
         each level: the smaller, the likelier the row. The density is that of the encoded cells, so that only values of
         one model compare. Constant columns do not enter.
+
+        The bound is a sum over the row's observed cells, whose terms may have either sign; a row with nothing observed
+        has 0. So compare rows that have the same columns observed, or complete ones: between others, the number and
+        kind of the observed cells decide more than how odd these are. A bound divided by their number does not mend it
+        where the columns differ in kind.
 
         With the paper's preset it is the right-hand side of Theorem 3.2, with its factor ``1 / (1 - rho_max)``: a bound
         as far as the theorem is one, which for rows with holes rests on that of Theorem 3.1 (`missdiff_fast.theory`).
@@ -345,6 +392,17 @@ class MissDiff:
         ------
         OSError
             The file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
+        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(Path(folder) / "table.missdiff")
+        ...     same = MissDiff.load(Path(folder) / "table.missdiff")
+        >>> same.sample(3).equals(model.sample(3))
+        True
         """
         self._check_fitted()
         meta, tensors = self.codec_.state()
@@ -377,6 +435,17 @@ class MissDiff:
         ------
         FileNotFoundError, ValueError
             No such file; a truncated or foreign one.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "table.missdiff"
+        ...     MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table).save(path)
+        ...     model = MissDiff.load(path, device="cpu")
+        >>> model.columns_, model.history_["step"].tolist()
+        (['x'], [2])
         """
         meta, tensors = checkpoint.read(path)
         try:
@@ -397,7 +466,11 @@ class MissDiff:
         return model
 
     def get_params(self) -> dict[str, Any]:
-        """The arguments of the constructor, by name."""
+        """The arguments of the constructor, by name.
+
+        >>> MissDiff(steps=100).get_params()["steps"]
+        100
+        """
         names = inspect.signature(type(self).__init__).parameters
         return {name: getattr(self, name) for name in names if name != "self"}
 

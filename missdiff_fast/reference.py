@@ -28,13 +28,26 @@ _WORD = 0xFFFFFFFF
 
 
 def make_key(seed: int, step: int, device: torch.device | str | None = None) -> Tensor:
-    """The key of the random numbers, int64 ``[2]``: a seed of 64 bits and a step of 32 bits."""
+    """The key of the random numbers, int64 ``[2]``: a seed of 64 bits and a step of 32 bits.
+
+    Examples
+    --------
+    >>> make_key(7, 3), make_key(2**64 - 1, 0)
+    (tensor([7, 3]), tensor([-1,  0]))
+    """
     seed &= 0xFFFFFFFFFFFFFFFF
     return torch.tensor([seed - (1 << 64) if seed >> 63 else seed, step], dtype=torch.int64, device=device)
 
 
 def philox_words(c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor, k0: Tensor, k1: Tensor) -> tuple[Tensor, ...]:
-    """Philox4x32-10 itself: four counter words and two key words, int64 in [0, 2^32), to four words like them."""
+    """Philox4x32-10 itself: four counter words and two key words, int64 in [0, 2^32), to four words like them.
+
+    Examples
+    --------
+    >>> zero = torch.zeros(1, dtype=torch.int64)
+    >>> [hex(int(word)) for word in philox_words(zero, zero, zero, zero, zero, zero)]  # as its authors give them
+    ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
+    """
     for _ in range(10):
         p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # int64 wraps; the 64 bits are right all the same
         c0, c1, c2, c3 = ((p1 >> 32) & _WORD) ^ c1 ^ k0, p1 & _WORD, ((p0 >> 32) & _WORD) ^ c3 ^ k1, p0 & _WORD
@@ -43,7 +56,14 @@ def philox_words(c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor, k0: Tensor, k1:
 
 
 def philox(rows: Tensor, columns: int, key: Tensor) -> Tensor:
-    """Philox4x32-10 words for each row and column: int64 in [0, 2^32), ``[B, columns]``."""
+    """Philox4x32-10 words for each row and column: int64 in [0, 2^32), ``[B, columns]``.
+
+    Examples
+    --------
+    >>> philox(torch.arange(2), 2, make_key(0, 0))
+    tensor([[1713891541, 3781805453],
+            [4175744164, 1555169499]])
+    """
     blocks = (columns + 3) // 4
     shape = (rows.shape[0], blocks)
     c0 = (rows & _WORD)[:, None].expand(shape)
@@ -96,6 +116,12 @@ def uniform(rows: Tensor, columns: int, key: Tensor) -> Tensor:
         How many numbers a row gets.
     key : Tensor
         From `make_key`, int64 ``[2]``.
+
+    Examples
+    --------
+    >>> uniform(torch.arange(2), 3, make_key(0, 0))
+    tensor([[0.3990, 0.8805, 0.7357],
+            [0.9722, 0.3621, 0.6939]])
     """
     return _open_unit(philox(rows, columns, key))
 
@@ -104,6 +130,12 @@ def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
     """Standard normal numbers by Box-Muller, float32 ``[B, columns]``; arguments as in `uniform`.
 
     Words 0 and 1 of a Philox block give columns 4b (cosine) and 4b + 1 (sine), words 2 and 3 the two columns after.
+
+    Examples
+    --------
+    >>> normal(torch.arange(2), 3, make_key(0, 0))
+    tensor([[ 0.9911, -0.9247, -0.6176],
+            [-0.1536,  0.1808,  0.8317]])
     """
     pairs = (columns + 3) // 4 * 2
     u = _open_unit(philox(rows, 2 * pairs, key)).reshape(rows.shape[0], pairs, 2)
@@ -159,6 +191,16 @@ def perturb(
         What one-hot columns hold off and on.
     dtype : torch.dtype, optional
         Of the result: the table's own (default), or bfloat16, to which the result is rounded.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [2.0]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table, one = EncodedTable(cells, codes, Layout(1, (2,))), torch.ones(2)
+    >>> states = torch.tensor([[CLEAN, CLEAN], [HIDDEN, CLEAN]], dtype=torch.uint8)
+    >>> perturb(table, torch.arange(2), states, one, one, make_key(0, 0))
+    tensor([[0.5000, 0.0000, 1.0000],
+            [0.0000, 0.0000, 0.0000]])
     """
     x0 = _one_hot(table, rows, low, high)
     state = states[:, table.layout.groups(table.device)]
@@ -201,6 +243,17 @@ def masked_loss(
     column_weight : Tensor, optional
         Weight of each table column's loss, ``[J]``, of ``weight``'s dtype: ones by default. The divisor stays the
         number of observed cells. A column of weight 0 does not enter, as if it were clean.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
+    >>> noisy = torch.full((2, 2), NOISY, dtype=torch.uint8)
+    >>> masked_loss(torch.zeros(2, 4), table, torch.arange(2), noisy, torch.ones(2))
+    tensor(0.5091)
+    >>> round((0.5**2 + 0.3 * 0.5**2 + math.log(2)) / 2, 4)  # the first row's two cells; the second has none
+    0.5091
     """
     if table.values is None:
         raise ValueError("masked_loss needs table.values, the standardised raw values")
@@ -238,6 +291,14 @@ def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, sta
         eps_hat, ``[B, D]``.
     table, rows, states, key
         As in `perturb`.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> table = EncodedTable(torch.zeros(2, 3), torch.zeros(2, 0, dtype=torch.int16), Layout(3))
+    >>> rows, noisy, key = torch.arange(2), torch.full((2, 3), NOISY, dtype=torch.uint8), make_key(0, 0)
+    >>> masked_noise_loss(normal(rows, 3, key), table, rows, noisy, key)
+    tensor(0.)
     """
     groups = table.layout.groups(table.device)
     observed = torch.cat([~torch.isnan(table.continuous[rows]), table.codes[rows] >= 0], 1)
@@ -288,6 +349,13 @@ def step(
     -------
     next, p : Tensor
         Both ``[B, D]``; p is the next call's ``previous``.
+
+    Examples
+    --------
+    >>> x, states, offsets = torch.zeros(1, 3), torch.tensor([[NOISY, NOISY]], dtype=torch.uint8), torch.tensor([1, 3])
+    >>> logits, coefficients = torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0.5, 2.0, 0.0, 0.0])
+    >>> step(x, logits, None, states, offsets, coefficients, torch.arange(1), make_key(0, 0))
+    (tensor([[4., 1., 1.]]), tensor([[2.0000, 0.5000, 0.5000]]))
     """
     D = x.shape[1]
     p = prediction[:, :D].to(x.dtype)
@@ -326,6 +394,13 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
         For each continuous cell, the number of its column's boundaries that are at most x: int32 ``[B, C]``.
     codes : Tensor
         For each group, the first of the largest entries: int16 ``[B, K]``.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.3, 0.1, 0.9], [-2.0, 0.5, 0.2]])
+    >>> places, codes = decode(x, torch.tensor([1, 3]), torch.tensor([-1.0, 0.0]), torch.tensor([0, 2]))
+    >>> places.tolist(), codes.tolist()
+    ([[2], [0]], [[1], [0]])
     """
     groups, first = offsets.tolist(), starts.tolist()
     places = torch.zeros((x.shape[0], groups[0]), dtype=torch.int32, device=x.device)

@@ -101,7 +101,8 @@ def train(
     network : nn.Module
         A `missdiff_fast.networks.Denoiser`.
     table : EncodedTable
-        N rows. The loss is over its observed cells, columns weighted by how seldom they are observed.
+        N rows. The loss is over its observed cells (and those of ``filled`` that are learnt from), columns weighted by
+        how seldom they are observed.
     objective, phase
         What to train for and how long.
     backend : module
@@ -111,7 +112,8 @@ def train(
     history : History
         Taken further.
     filled : EncodedTable, optional
-        The same rows with every hole filled, shown and learnt from according to ``phase``.
+        The same rows with every hole filled, shown and learnt from according to ``phase``. The loss is then divided by
+        the number of all cells of the batch.
     verbose : bool
         Whether to draw a progress bar where stderr is a terminal.
 

@@ -18,7 +18,8 @@ Imputers: ``fit(X, categorical_columns=None)``, ``impute(X)``, which keeps obser
 `CSDITImputer`      conditional diffusion: the median of many draws
 ==================  ====================================================================================
 
-Deleting raises `NoCompleteRowError`, a ValueError, where no row is complete.
+Deleting raises `NoCompleteRowError`, a ValueError, where no row is complete; `DiffDelete` also where the complete rows
+are all the same.
 """
 
 from missdiff_fast.baselines.csdi_t import CSDITImputer

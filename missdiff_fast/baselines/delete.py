@@ -14,7 +14,15 @@ from missdiff_fast.table.schema import Name, Refusals, check_frame
 
 
 class NoCompleteRowError(ValueError):
-    """Too few rows without a hole are left to learn from."""
+    """Too few rows without a hole are left to learn from: none, or for `DiffDelete` none that differ.
+
+    Examples
+    --------
+    >>> delete_incomplete(pd.DataFrame({"x": [1.0, None], "y": [None, "b"]}))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    missdiff_fast.baselines.delete.NoCompleteRowError: no row is complete: each of the 2 has a hole. Use a method ...
+    """
 
 
 def delete_incomplete(

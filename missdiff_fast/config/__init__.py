@@ -55,7 +55,11 @@ def preset(name: str) -> AnyConfig:
 
 
 def from_dict(data: dict[str, Any]) -> AnyConfig:
-    """The settings that ``to_dict`` gave; KeyError or TypeError if these are none."""
+    """The settings that ``to_dict`` gave; KeyError or TypeError if these are none.
+
+    >>> from_dict(PaperConfig(draws=10).to_dict()).draws
+    10
+    """
     return _CLASSES[data["preset"]].from_dict(data)
 
 

@@ -11,7 +11,17 @@ from missdiff_fast.config._checks import check_least, check_positive, check_shar
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The row network: residual blocks on one hidden row."""
+    """The row network: residual blocks on one hidden row.
+
+    Examples
+    --------
+    >>> NetworkConfig(width=64)
+    NetworkConfig(width=64, blocks=3, embedding=64)
+    >>> NetworkConfig(embedding=7)
+    Traceback (most recent call last):
+        ...
+    ValueError: network.embedding must be an even integer of at least 2, got 7
+    """
 
     width: int = 128
     blocks: int = 3
@@ -33,6 +43,15 @@ class ObjectiveConfig:
 
     A column's loss is weighted by how seldom it is observed, to the power ``column_power`` and at most ``column_cap``
     times the least weight; see `missdiff_fast.diffusion.objective.column_weights`. A power of 0 weights all alike.
+
+    Examples
+    --------
+    >>> ObjectiveConfig(column_power=0.0).clean_share
+    0.3
+    >>> ObjectiveConfig(clean_share=0.9)
+    Traceback (most recent call last):
+        ...
+    ValueError: objective.clean_share, hidden_share and impute_share are shares of one whole, got 1.1 in all
     """
 
     log_sigma_mean: float = -0.5
@@ -62,9 +81,14 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """AdamW with warm-up and cosine decay, and an average of the weights.
+    """AdamW, its weight decay 0, with warm-up and cosine decay, and an average of the weights.
 
     ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `settle`, or from ``epochs``.
+
+    Examples
+    --------
+    >>> TrainingConfig(epochs=10, batch_size=100).settle(1_000)
+    (100, 100)
     """
 
     steps: int | None = None
@@ -101,6 +125,11 @@ class RefineConfig:
     The draws of columns observed in at least ``trusted_rate`` of the rows enter the loss where the noise exceeds
     ``trusted_sigma``. ``rounds`` of None means none for a complete table, one up to half of the cells missing, two
     beyond.
+
+    Examples
+    --------
+    >>> [RefineConfig().rounds_for(missing) for missing in (0.0, 0.2, 0.7)]
+    [0, 1, 2]
     """
 
     rounds: int | None = None
@@ -131,7 +160,13 @@ class RefineConfig:
 
 @dataclass(frozen=True)
 class SolverConfig:
-    """Noise levels of the sampler, from the greatest to the least."""
+    """Noise levels of the sampler, from the greatest to the least.
+
+    Examples
+    --------
+    >>> SolverConfig(steps=20)
+    SolverConfig(steps=20, sigma_max=8.0, sigma_min=0.15, rho=3.0)
+    """
 
     steps: int = 10
     sigma_max: float = 8.0
@@ -148,7 +183,16 @@ class SolverConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All settings of one model."""
+    """All settings of one model.
+
+    Examples
+    --------
+    >>> config = Config(solver=SolverConfig(steps=20))
+    >>> config.training.learning_rate, config.solver.steps
+    (0.002, 20)
+    >>> Config.from_dict(config.to_dict()) == config
+    True
+    """
 
     preset: str = "default"
     network: NetworkConfig = field(default_factory=NetworkConfig)

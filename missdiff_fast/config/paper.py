@@ -25,6 +25,15 @@ class DiffusionConfig:
 
     ``sde`` is "vp" (beta_1 to beta_T, the paper's) or "ve" (sigma from ``sigma_min`` to ``sigma_max``). ``steps`` is
     T: 100, or 150 for MIMIC4ED. ``variance`` of a reverse step is "beta", as Algorithm 2 prints it, or "posterior".
+
+    Examples
+    --------
+    >>> DiffusionConfig(steps=150).beta_max
+    0.5
+    >>> DiffusionConfig(sde="ddpm")
+    Traceback (most recent call last):
+        ...
+    ValueError: diffusion.sde must be one of 'vp', 've', got 'ddpm'
     """
 
     sde: str = "vp"
@@ -56,7 +65,13 @@ class DiffusionConfig:
 
 @dataclass(frozen=True)
 class CSDIConfig:
-    """The network over columns as tokens; see `missdiff_fast.networks.CSDINetwork`."""
+    """The network over columns as tokens; see `missdiff_fast.networks.CSDINetwork`.
+
+    Examples
+    --------
+    >>> CSDIConfig(channels=128).layers
+    4
+    """
 
     channels: int = 64
     layers: int = 4
@@ -83,7 +98,13 @@ class CSDIConfig:
 
 @dataclass(frozen=True)
 class EpochsConfig:
-    """Adam, its rate cut to a tenth at shares of the steps. ``steps`` overrides ``epochs``."""
+    """Adam, its rate cut to a tenth at shares of the steps. ``steps`` overrides ``epochs``.
+
+    Examples
+    --------
+    >>> EpochsConfig(steps=1_000).settle(16_000)
+    (1000, 64)
+    """
 
     epochs: int = 250
     steps: int | None = None
@@ -127,6 +148,14 @@ class PaperConfig:
 
     ``missing`` is what stands for a missing category, "category" or "zero" (`missdiff_fast.table.min_max`);
     ``draws`` is how many draws an imputation takes the median of.
+
+    Examples
+    --------
+    >>> config = PaperConfig(diffusion=DiffusionConfig(steps=150))
+    >>> config.draws, config.network.channels, config.diffusion.steps
+    (100, 64, 150)
+    >>> PaperConfig.from_dict(config.to_dict()) == config
+    True
     """
 
     preset: str = "paper"

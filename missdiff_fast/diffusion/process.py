@@ -23,6 +23,14 @@ class Process:
         Of `step` for a predicted noise, ``[T, 4]``, from step T down to step 1.
     prior : float
         Standard deviation of the noise that sampling starts from.
+
+    Examples
+    --------
+    >>> process = variance_preserving(100, 1e-4, 0.5)
+    >>> len(process), tuple(process.coefficients.shape), process.prior
+    (100, (100, 4), 1.0)
+    >>> torch.allclose(process.alpha**2 + process.sigma**2, torch.ones(100, dtype=torch.float64))
+    True
     """
 
     alpha: Tensor

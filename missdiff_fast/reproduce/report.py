@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KEY = (
     "Cells: our mean ± standard deviation over repetitions, and in brackets the paper's figure. "
-    '"-": the method cannot be applied, as no complete row is left.'
+    '"-": the method cannot be applied, as no complete row is left, or only equal ones.'
 )
 
 

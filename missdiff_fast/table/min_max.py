@@ -34,6 +34,17 @@ class MinMax:
         Of the encoded rows, with the further categories.
     missing : {"category", "zero"}
         See above.
+
+    Examples
+    --------
+    >>> values, codes = torch.tensor([[-1.0], [1.0], [torch.nan]]), torch.tensor([[0], [-1], [1]], dtype=torch.int16)
+    >>> table = EncodedTable(values, codes, Layout(1, (2,)), values)
+    >>> min_max = MinMax.fit(table, torch.tensor([10.0], dtype=torch.float64))
+    >>> encoded = min_max.encode(table)
+    >>> encoded.continuous[:, 0].tolist(), encoded.codes[:, 0].tolist()  # the missing category is 2
+    ([0.0, 1.0, nan], [0, 2, 1])
+    >>> min_max.values(torch.tensor([[0.25, 0.0, 0.0, 1.0]])).tolist()
+    [[-0.5]]
     """
 
     low: Tensor
