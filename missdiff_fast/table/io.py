@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import secrets
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -61,6 +62,9 @@ def read_table(
     a column with them is strings.
     A header that looks like data, a second header line, and what may be marks of missing cells are warned of.
 
+    An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
+    counts the rows is left out.
+
     Parameters
     ----------
     path : str or path
@@ -99,11 +103,9 @@ def read_table(
         raise FileNotFoundError(f"{path} does not exist: check the path (the current folder is {Path.cwd()})")
     markers = Markers.of(missing_values)
     try:
-        if base == ".parquet":
-            return _mark(pd.read_parquet(path), markers)
-        if base in (".feather", ".arrow"):
-            return _mark(pd.read_feather(path), markers)
-        data = _read_bytes(path, compression)
+        data = None if base in BINARY else _read_bytes(path, compression)
+        if data is None:
+            stored = pd.read_parquet(path) if base == ".parquet" else pd.read_feather(path)
     except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError) as error:
         raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
     except OSError as error:
@@ -111,6 +113,8 @@ def read_table(
         if error.errno is None:
             raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
         raise
+    if data is None:
+        return _mark(_with_index(stored, path.name), markers)
     frame = read_delimited(
         decode_text(data, encoding, path.name),
         path.name,
@@ -265,6 +269,27 @@ def _open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
 def _opener(compression: str) -> Callable[..., Any]:
     openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     return openers[compression]
+
+
+def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
+    """The frame with its index as columns, for tables here have none; one that only numbers the rows goes."""
+    index = frame.index
+    if isinstance(index, pd.RangeIndex) and index.name is None:
+        return frame.reset_index(drop=True)
+    bare = ["index"] if index.nlevels == 1 else [f"level_{level}" for level in range(index.nlevels)]
+    names = [other if name is None else name for name, other in zip(index.names, bare, strict=True)]
+    for name in names:
+        if name in frame.columns or names.count(name) > 1:
+            raise ValueError(f"{file}: the index is called {name!r}, and so is a column: name one of them anew")
+    unnamed = [name for name in names if name not in index.names]
+    if unnamed:
+        warnings.warn(
+            f"{file}: the index has no name and is taken for a column, {unnamed[0]!r}; where it only numbers the rows, "
+            "write the file without it (index=False)",
+            UserWarning,
+            stacklevel=3,
+        )
+    return frame.reset_index(names=names)
 
 
 def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:
