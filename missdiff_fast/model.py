@@ -13,7 +13,14 @@ import torch
 from missdiff_fast import checkpoint
 from missdiff_fast._backend import plain_settings, resolve_backend, resolve_device
 from missdiff_fast._seeding import check_seed, derive
-from missdiff_fast._validation import check_count, check_positive, given_frame, in_learnt_dtypes, plain_parameters
+from missdiff_fast._validation import (
+    check_count,
+    check_positive,
+    given_frame,
+    in_learnt_dtypes,
+    plain_parameters,
+    without_order,
+)
 from missdiff_fast.config import AnyConfig, Config, from_dict, override
 from missdiff_fast.config import preset as find_preset
 from missdiff_fast.history import History
@@ -215,7 +222,8 @@ class MissDiff:
         drawn = self._method.draw(encoded, seed, verbose=self.verbose)
         if given is None:
             return drawn
-        return in_learnt_dtypes(self.codec_.fill(known.reindex(columns=self.columns_), drawn), drawn)
+        known = without_order(known.reindex(columns=self.columns_))  # the learnt one is what comes back
+        return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
 
     @plain_settings()
     def impute(self, X: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from missdiff_fast._errors import UserError
+from missdiff_fast._given import read_number
 from missdiff_fast.table.io import BINARY, file_kind, read_table, write_table
 
 if TYPE_CHECKING:
@@ -84,12 +85,12 @@ def _whole(column: pd.Series) -> pd.Series:
 
 def markers(texts: list[str]) -> list[str | float]:
     """Each mark as it is written, and as a number too where it is one, so that -999 also stands for -999.0."""
-    return [*texts, *(float(text) for text in texts if _is_finite(text))]
+    return [*texts, *(read_number(text) for text in texts if _is_finite(text))]
 
 
 def _is_finite(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return math.isfinite(read_number(text))
     except ValueError:
         return False
 

@@ -20,6 +20,13 @@ class RefusedError(Exception):
         self.kind, self.detail = kind, detail
 
 
+def _as_float(value: numbers.Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("missing_values holds a whole number beyond float64: no cell is such a number") from None
+
+
 @dataclass(frozen=True)
 class Markers:
     """Values that stand for a missing cell beside NaN, None, NaT and NA.
@@ -41,7 +48,7 @@ class Markers:
             if isinstance(value, str):
                 strings.append(value)
             elif not isinstance(value, bool) and isinstance(value, numbers.Real):
-                if not np.isnan(float(value)):
+                if not np.isnan(_as_float(value)):
                     found.append(int(value) if isinstance(value, numbers.Integral) else float(value))
             elif value is not None and value is not pd.NA and value is not pd.NaT:
                 raise TypeError(
@@ -131,7 +138,7 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     try:
         keys = to_keys(series, family, missing, unit)
     except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
-        raise RefusedError("unsupported", f"values out of reach: {error}") from error
+        raise RefusedError("reach", str(error)) from error
     missing = missing | markers.match(keys, family)
     if family == "float":
         missing = missing | np.isnan(keys)

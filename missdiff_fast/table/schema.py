@@ -131,6 +131,12 @@ _FAULTS: dict[str, tuple[type[Exception], str, str]] = {
         "their own; periods: .dt.to_timestamp(); intervals: .astype(str); sparse: .sparse.to_dense()), "
         "or drop the column",
     ),
+    "reach": (
+        ValueError,
+        "has values out of reach",
+        "numbers must fit 64 bits, and dates and times the nanoseconds or seconds that they are counted in: rescale "
+        "them, use a coarser unit (.dt.as_unit('s')), or drop the column",
+    ),
     "zones": (
         TypeError,
         "holds datetimes with time zones as Python objects",
