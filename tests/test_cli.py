@@ -206,6 +206,16 @@ class TestFit:
         assert loaded.codec_.schema["ward"].kind == "categorical"
         assert loaded.codec_.schema["age"].family == "integer"
 
+    def test_a_column_named_twice_is_named(self, data: str, tmp_path: Path) -> None:
+        twice = [part for option in ("--drop patient", "--categorical ward") for part in [*option.split()] * 2]
+        assert main(["fit", data, "-o", f"{tmp_path}/m", "--steps", "2", *twice]) == 0
+        assert list(MissDiff.load(f"{tmp_path}/m").columns_) == ["age", "dose=mg", "sex", "ward"]
+
+    def test_a_mark_is_no_number_that_python_alone_would_read(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(1, 41)))
+        assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", "--steps", "2", "--missing-values", "1_0"]) == 0
+        assert MissDiff.load(f"{tmp_path}/m").missing_values == ("1_0",)
+
     def test_quiet_where_stderr_is_no_terminal(self, data: str, tmp_path: Path) -> None:
         line = f"-m missdiff_fast fit {data} -o {tmp_path}/m --drop patient --steps 2"
         done = subprocess.run([sys.executable, *line.split()], capture_output=True, text=True, check=False)
@@ -602,6 +612,12 @@ class TestImpute:
         after = pd.read_csv(tmp_path / "out.csv")
         assert list(after.columns) == list(make_table().columns)
         assert after["patient"].equals(make_table()["patient"])
+
+    @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+    def test_a_column_that_is_kept_twice_comes_once(self, model: str, data: str, tmp_path: Path, name: str) -> None:
+        keep = ["--keep", "patient", "--keep", "patient"]
+        assert main(["impute", model, data, *keep, "-o", f"{tmp_path}/{name}"]) == 0
+        assert list(io.read_table(tmp_path / name).columns) == list(make_table().columns)
 
     def test_marks_of_missing_cells_are_remembered(self, tmp_path: Path) -> None:
         table = tmp_path / "marked.csv"

@@ -148,11 +148,11 @@ def write(frame: pd.DataFrame, path: Path | None) -> None:
 
 
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
-    """The names, each of which must be a column; `option` is what gave them."""
+    """The names, each once, which must be columns; `option` is what gave them."""
     for name in names:
         if name not in frame.columns:
             raise UserError(f"{option} {name!r}: the table has no such column; it has {list(frame.columns)}")
-    return names
+    return list(dict.fromkeys(names))
 
 
 def say(args: argparse.Namespace, text: str) -> None:
