@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._backend import resolve_backend, resolve_device
+from missdiff_fast._seeding import check_seed
+from missdiff_fast._validation import check_count
 from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
 from missdiff_fast.missingness import hide
+from missdiff_fast.table.io import check_writable, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,12 +85,17 @@ def run(
         Without the packages of ``pip install 'missdiff_fast[demo]'``.
     OSError
         The folder cannot be made or written to.
+    ValueError, TypeError
+        Bad steps, seed, device or backend.
     """
     _check_packages()
-    folder.mkdir(parents=True, exist_ok=True)
     from missdiff_fast.model import MissDiff
-    from missdiff_fast.table.io import write_table
 
+    if steps is not None:
+        check_count("steps", steps, least=1)
+    check_seed(seed)
+    resolve_backend(backend, resolve_device(device))
+    _check_folder(folder)
     begin = time.perf_counter()
     seconds: dict[str, float] = {}
     train, test = census_split(seed=0)
@@ -237,6 +246,14 @@ def _check_packages() -> None:
     for name in ("matplotlib", "sdmetrics", "xgboost", "sklearn"):
         if importlib.util.find_spec(name) is None:
             raise ImportError(f"the demo needs the package '{name}': pip install 'missdiff_fast[demo]'", name=name)
+
+
+def _check_folder(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder)
+    for name in ("model.missdiff", "synthetic.csv", "imputed.csv", "marginals.png"):
+        if (folder / name).is_dir():
+            raise IsADirectoryError(f"{folder / name} is a folder, and a file is to be written there: move it away")
 
 
 def _utility(rows: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:

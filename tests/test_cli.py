@@ -329,9 +329,14 @@ class TestFit:
             f"-o {gone}: there is no folder {gone.parent}; make it first (mkdir -p {gone.parent})"
         )
         assert refused(capsys, *fit, tmp_path) == f"-o {tmp_path} is a folder; give the name of a file"
+        link = tmp_path / "link"
+        link.symlink_to(gone)
+        assert refused(capsys, *fit, link) == (
+            f"-o {link}: there is no folder {gone.parent}; make it first (mkdir -p {gone.parent})"
+        )
 
         read_only = raises(OSError(errno.EROFS, "Read-only file system"))
-        monkeypatch.setattr(f"{tables}.tempfile.TemporaryFile", read_only)
+        monkeypatch.setattr("tempfile.TemporaryFile", read_only)
         assert refused(capsys, *fit, tmp_path / "m") == (
             f"-o {tmp_path / 'm'}: the folder {tmp_path} cannot be written to (Read-only file system)"
         )

@@ -239,6 +239,13 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "real.csv").read_text() == "a\n1\n"
 
 
+@pytest.mark.parametrize("name", ["😀" * 62 + ".csv", "a." + "b" * 253])
+def test_the_longest_names(tmp_path: Path, name: str) -> None:
+    with write_atomically(tmp_path / name) as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / name).read_text() == "new"
+
+
 def test_compressed_text_is_what_it_says(tmp_path: Path) -> None:
     write_table(pd.DataFrame({"a": [1]}), tmp_path / "t.csv.gz")
     assert gzip.decompress((tmp_path / "t.csv.gz").read_bytes()) == b"a\n1\n"

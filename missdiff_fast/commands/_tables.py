@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import pandas as pd
 
 from missdiff_fast._errors import UserError
 from missdiff_fast._given import read_number
-from missdiff_fast.table.io import BINARY, file_kind, read_table, write_table
+from missdiff_fast.table.io import BINARY, check_writable, file_kind, read_table, write_table
 
 if TYPE_CHECKING:
     import argparse
@@ -37,13 +36,14 @@ def check_output(path: Path, *inputs: Path) -> None:
     for source in inputs:
         if path.exists() and source.exists() and os.path.samefile(path, source):
             raise UserError(f"-o {path} would overwrite {source}, which is read; give the output another name")
-    if not path.parent.is_dir():
-        raise UserError(f"-o {path}: there is no folder {path.parent}; make it first (mkdir -p {path.parent})")
+    # A link is followed when the file is written, so its target's folder is the one that counts.
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
+        raise UserError(f"-o {path}: there is no folder {folder}; make it first (mkdir -p {folder})")
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        check_writable(folder)
     except OSError as error:
-        raise UserError(f"-o {path}: the folder {path.parent} cannot be written to ({error.strerror})") from error
+        raise UserError(f"-o {path}: {error}") from error
 
 
 def read(

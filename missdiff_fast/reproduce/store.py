@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from missdiff_fast.reproduce.runs import key
-from missdiff_fast.table.io import write_atomically
+from missdiff_fast.table.io import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +44,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "runs"
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=self.folder):
-            pass
+        check_writable(self.folder)
 
     def get(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
         """What came of a run with exactly these settings, or None; ValueError if the file that tells it is damaged."""

@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import secrets
+import tempfile
 import warnings
 import zipfile
 import zlib
@@ -187,8 +188,8 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield shown
         return
-    # The suffix stays last: some writers go by it.
-    temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(4)}.part{target.suffix}")
+    # The suffix stays last: some writers go by it. A name may have 255 bytes, of which a character takes up to four.
+    temporary = target.with_name(f".{target.stem[:25]}.{secrets.token_hex(4)}.part{target.suffix[:25]}")
     try:
         yield temporary
         with open(temporary, "rb+") as stream:
@@ -204,6 +205,15 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse, by OSError, a folder in which no file can be made."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _as_errno(error, f"the folder {folder} cannot be written to ({error.strerror})") from error
 
 
 def _as_errno(error: OSError, message: str) -> OSError:
