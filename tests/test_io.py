@@ -239,6 +239,13 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "real.csv").read_text() == "a\n1\n"
 
 
+@pytest.mark.parametrize("kind", [*TEXT, "t.csv.bz2", "t.csv.xz", "t.csv.zst", "t.parquet", "t.feather"])
+def test_names_that_are_not_utf_8(tmp_path: Path, kind: str) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xe9")).with_name(f"\udce9{kind}")
+    write_table(FRAME[["x", "b"]], path)
+    pd.testing.assert_frame_equal(read_table(path), FRAME[["x", "b"]], check_dtype=False)
+
+
 @pytest.mark.parametrize("name", ["😀" * 62 + ".csv", "a." + "b" * 253])
 def test_the_longest_names(tmp_path: Path, name: str) -> None:
     with write_atomically(tmp_path / name) as temporary:

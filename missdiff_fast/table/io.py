@@ -106,7 +106,8 @@ def read_table(
     try:
         data = None if base in BINARY else _read_bytes(path, compression)
         if data is None:
-            stored = pd.read_parquet(path) if base == ".parquet" else pd.read_feather(path)
+            with open(path, "rb") as stream:  # Arrow opens no name that is not UTF-8
+                stored = pd.read_parquet(stream) if base == ".parquet" else pd.read_feather(stream)
     except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError) as error:
         raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
     except OSError as error:
@@ -158,10 +159,12 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
             return
         plain = frame.reset_index(drop=True).rename(columns=str)
         try:
-            if base == ".parquet":
-                plain.to_parquet(temporary, index=False)
-            else:
-                plain.to_feather(temporary)
+            # Not "wb", of which pandas takes the name alone, and Arrow opens none that is not UTF-8.
+            with open(temporary, "w+b") as file:
+                if base == ".parquet":
+                    plain.to_parquet(file, index=False)
+                else:
+                    plain.to_feather(file)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(
                 f"a {base} file can't hold this table ({error}): convert the column, or write CSV"
@@ -249,7 +252,7 @@ def _read_bytes(path: Path, compression: str) -> bytes:
                 raise ValueError(f"the archive holds {len(members)} files instead of one")
             return archive.read(members[0])
     if compression == ".zst":
-        with pa.input_stream(str(path), compression="zstd") as stream:
+        with open(path, "rb") as file, pa.input_stream(file, compression="zstd") as stream:
             return bytes(stream.read())
     with _opener(compression)(path, "rb") as stream:
         return bytes(stream.read())
@@ -261,13 +264,14 @@ def _open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
     if compression == ".zip":
         with (
             zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open(inner, "w") as raw,
+            archive.open(inner.encode(errors="replace").decode(), "w") as raw,  # it must be UTF-8
             io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
         ):
             yield stream
     elif compression == ".zst":
         with (
-            pa.output_stream(str(path), compression="zstd") as raw,
+            open(path, "wb") as file,
+            pa.output_stream(file, compression="zstd") as raw,
             io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
         ):
             yield stream
