@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._backend import resolve_backend, resolve_device
+from missdiff_fast._output import show
 from missdiff_fast._seeding import check_seed
 from missdiff_fast._validation import check_count
 from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split
@@ -102,7 +103,7 @@ def run(
     holes, observed = hide(train, "independent", RATIO, random_state=0)
     holes = holes.astype(dict.fromkeys(CENSUS_CONTINUOUS, "Int64"))  # so that whole numbers come back whole
     hidden = int((~observed).sum())
-    print(f"Census: {len(train):,} rows, {train.shape[1]} columns; {hidden:,} cells ({RATIO:.0%}) hidden at random\n")
+    show(f"Census: {len(train):,} rows, {train.shape[1]} columns; {hidden:,} cells ({RATIO:.0%}) hidden at random\n")
     model = MissDiff(steps=steps, random_state=seed, device=device, backend=backend, verbose=verbose)
     with _timed(seconds, "fit", "training", verbose):
         model.fit(holes)
@@ -123,9 +124,9 @@ def run(
         )
         plot_marginals(train, synthetic, folder / "marginals.png")
     seconds["total"] = time.perf_counter() - begin
-    print(describe(outcome, len(train), len(test)))
-    print(f"\nIn {folder}: synthetic.csv, imputed.csv, marginals.png and model.missdiff; try\n")
-    print(f"  missdiff sample {folder / 'model.missdiff'} -n 5 --given age=30 --given sex=Female")
+    show(describe(outcome, len(train), len(test)))
+    show(f"\nIn {folder}: synthetic.csv, imputed.csv, marginals.png and model.missdiff; try\n")
+    show(f"  missdiff sample {folder / 'model.missdiff'} -n 5 --given age=30 --given sex=Female")
     return outcome
 
 

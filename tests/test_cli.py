@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io as io_module
 import os
 import signal
 import subprocess
@@ -739,6 +740,44 @@ class TestInfo:
         (tmp_path / "m").write_bytes(b"not a model")
         assert str(tmp_path / "m") in refused(capsys, "info", tmp_path / "m")
         assert "gone" in refused(capsys, "info", tmp_path / "gone")
+
+
+def in_ascii(name: str, monkeypatch: pytest.MonkeyPatch) -> io_module.BytesIO:
+    """Make stdout or stderr one that holds ASCII alone; what is written to it."""
+    raw = io_module.BytesIO()
+    monkeypatch.setattr(sys, name, io_module.TextIOWrapper(raw, encoding="ascii", line_buffering=True))
+    return raw
+
+
+class TestEncodings:
+    def test_a_table_that_stdout_can_not_hold_is_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stdout = in_ascii("stdout", monkeypatch)
+        lines = ["x,c", *(f"{i},b" for i in range(20_000)), "7,é"]
+        (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        assert main(["mask", f"{tmp_path}/t.csv", "--ratio", "0.00001", "--seed", "0"]) == 2
+        assert capsys.readouterr().err == (
+            "missdiff: error: stdout takes ascii alone, which lacks 'é' of the table; write it to a file (-o FILE), or "
+            "set PYTHONIOENCODING=utf-8\n"
+        )
+        assert stdout.getvalue() == b""
+        (tmp_path / "t.csv").write_text("x,c\n1,b\n2,a\n")
+        assert main(["mask", f"{tmp_path}/t.csv", "--ratio", "0.1", "--seed", "0"]) == 0
+        assert stdout.getvalue().startswith(b"x,c\n")
+
+    def test_what_is_said_to_people_is_escaped(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stdout = in_ascii("stdout", monkeypatch)
+        (tmp_path / "é.missdiff").write_bytes(Path(model).read_bytes())
+        assert main(["info", f"{tmp_path}/é.missdiff"]) == 0
+        assert f"{tmp_path}/\\xe9.missdiff\n".encode() in stdout.getvalue()
+
+    def test_a_complaint_never_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stderr = in_ascii("stderr", monkeypatch)
+        assert main(["info", "é\udce9"]) == 2
+        assert stderr.getvalue() == b"missdiff: error: no model file at \\xe9\\udce9\n"
 
 
 class TestFaultsOfOurs:

@@ -139,12 +139,27 @@ def _is_stream(path: Path) -> bool:
 def write(frame: pd.DataFrame, path: Path | None) -> None:
     """Write a table to a file, or as CSV to stdout."""
     if path is None:
-        frame.to_csv(sys.stdout, index=False)
+        _write_to_stdout(frame)
     elif _is_stream(path) and not path.suffix:
         with open(path, "w", encoding="utf-8", newline="") as stream:
             frame.to_csv(stream, index=False)
     else:
         write_table(frame, path)
+
+
+def _write_to_stdout(frame: pd.DataFrame) -> None:
+    """Write a table as CSV; UserError, before anything is written, if stdout's encoding lacks a character of it."""
+    encoding = sys.stdout.encoding
+    if encoding and encoding.lower() not in ("utf-8", "utf8"):
+        try:
+            with open(os.devnull, "w", encoding=encoding, errors=sys.stdout.errors) as nowhere:
+                frame.to_csv(nowhere, index=False)
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"stdout takes {encoding} alone, which lacks {error.object[error.start]!r} of the table; write it to a "
+                "file (-o FILE), or set PYTHONIOENCODING=utf-8"
+            ) from error
+    frame.to_csv(sys.stdout, index=False)
 
 
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
