@@ -427,15 +427,41 @@ class TestInterrupt:
             self.history_ = pd.DataFrame({"step": [50]})
             signal.raise_signal(number)
 
+        def save(self: MissDiff, path: Path) -> None:
+            signal.raise_signal(number)
+            path.write_text("whole")
+
         monkeypatch.setattr(MissDiff, "fit", fit)
-        monkeypatch.setattr(MissDiff, "save", lambda *_: signal.raise_signal(number))
+        monkeypatch.setattr(MissDiff, "save", save)
+        word = "interrupted" if number == signal.SIGINT else "terminated"
         handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
+        told = f"missdiff: {word}: the model as trained so far (50 steps) is in {tmp_path}/m\n"
+        assert capsys.readouterr().err == told
+        assert files(tmp_path) == ["m"]
+        (tmp_path / "m").unlink()
+        monkeypatch.setattr("missdiff_fast.cli._signals.SAME_WISH", 0.0)  # as if it came a while later
+        assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
         signal.signal(signal.SIGINT, handlers[0])
         assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
-        assert capsys.readouterr().err.splitlines()[-1].split(":")[1].strip() in ("interrupted", "terminated")
+        assert capsys.readouterr().err == f"missdiff: {word}\n"
         assert files(tmp_path) == []
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_second_signal_while_python_ends(self, data: str, tmp_path: Path, number: int) -> None:
+        args = ["fit", data, "-o", f"{tmp_path}/m", "--steps", "100000", "--drop", "patient"]
+        with started(args) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "training\n"
+            child.send_signal(number)
+            assert child.stdout.readline() == "ending\n"
+            child.send_signal(number)
+            _, err = child.communicate(timeout=60)
+        assert child.returncode == 128 + number
+        assert err.count("\n") == 1
+        assert files(tmp_path) == ["m"]
+        assert main(["info", f"{tmp_path}/m"]) == 0
 
     def test_an_early_interrupt(self, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("missdiff_fast.cli.build_parser", raises(KeyboardInterrupt()))
@@ -444,7 +470,7 @@ class TestInterrupt:
 
 
 TELLS_OF_TRAINING = """
-import sys
+import atexit, sys, time
 import missdiff_fast.training as training
 from missdiff_fast.cli import main
 begin = training.draw_states
@@ -453,13 +479,17 @@ def draw_states(*args):
     training.draw_states = begin
     return begin(*args)
 training.draw_states = draw_states
-sys.exit(main(sys.argv[1:]))
+def end():
+    print("ending", flush=True)
+    time.sleep(0.3)
+atexit.register(end)
+sys.exit(main())
 """
 
 
 @contextmanager
 def started(args: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, which says "training" on stdout when it takes its first step."""
+    """The command in a process of its own, which says "training" on stdout when it takes its first step, and "ending" at its end."""
     child = subprocess.Popen(
         [sys.executable, "-c", TELLS_OF_TRAINING, *args],
         stdout=subprocess.PIPE,
