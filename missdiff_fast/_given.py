@@ -67,7 +67,8 @@ def parse_given(codec: Codec, text: str) -> tuple[Any, object]:
     try:
         in_dtype(pd.Series([parsed], name=column.name, dtype=object), column)
     except ValueError as error:
-        raise ValueError(f"--given {text!r}: {value!r} is out of reach of column {column.name!r}, {column.dtype}") from error
+        what = f"{value!r} is out of reach of column {column.name!r}, {column.dtype}"
+        raise ValueError(f"--given {text!r}: {what}") from error
     return column.name, parsed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import sys
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,9 +30,13 @@ def check_positive(name: str, value: object) -> float:
     """The value as a finite float above 0."""
     if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 < value <= sys.float_info.max:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not 0 < number < float("inf"):
         raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
+    return number
 
 
 def given_frame(
@@ -116,7 +120,10 @@ def _of_family(column: pd.Series, learnt: Column) -> pd.Series:
     for place, cell in enumerate(cells):
         if isinstance(cell, datetime.datetime):
             if learnt.family == "date":
-                if cell != cell.replace(hour=0, minute=0, second=0, microsecond=0) or getattr(cell, "nanosecond", 0):
+                if (
+                    cell != cell.replace(hour=0, minute=0, second=0, microsecond=0)
+                    or getattr(cell, "nanosecond", 0) != 0
+                ):
                     raise ValueError(f"given value {cell!r} of column {column.name!r} is no date: leave out its time")
                 cells[place] = cell.date()
         elif isinstance(cell, datetime.date):
@@ -130,6 +137,12 @@ def _alone(value: object, dtype: Any) -> object:
         return pd.Series([value]).astype(dtype).iloc[0]
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def parameters_of(estimator: object) -> dict[str, Any]:
+    """The arguments of an estimator's constructor, each of which it keeps under its name."""
+    names = inspect.signature(type(estimator).__init__).parameters
+    return {name: getattr(estimator, name) for name in names if name != "self"}
 
 
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:

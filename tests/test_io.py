@@ -76,18 +76,24 @@ def test_an_index_without_a_name_is_kept_with_a_warning_where_it_tells_anything(
     frame[1:].to_parquet(path)  # a range, which numbers the rows
     assert list(read_table(path).columns) == ["x", "index"]
     frame.set_axis(["p3", "p1", "p2"])[["x"]].to_parquet(path)
-    with pytest.warns(UserWarning, match=r"t\.parquet: the index has no name and is taken for a column, 'index'.*index=False"):
+    with pytest.warns(
+        UserWarning, match=r"t\.parquet: the index has no name and is taken for a column, 'index'.*index=False"
+    ):
         read = read_table(path)
     assert read.to_dict("list") == {"index": ["p3", "p1", "p2"], "x": [1.0, 2.0, 3.0]}
     assert read.index.equals(pd.RangeIndex(3))
     frame.set_axis(["p3", "p1", "p2"]).to_parquet(path)
-    with pytest.raises(ValueError, match=r"t\.parquet: the index is called 'index', and so is a column: name one of them"):
+    with pytest.raises(
+        ValueError, match=r"t\.parquet: the index is called 'index', and so is a column: name one of them"
+    ):
         read_table(path)
 
 
 def test_an_index_called_as_a_column_is_refused(tmp_path: Path) -> None:
     pd.DataFrame({"pid": [5, 6]}, index=pd.Index(["a", "b"], name="pid")).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"t\.parquet: the index is called 'pid', and so is a column: name one of them"):
+    with pytest.raises(
+        ValueError, match=r"t\.parquet: the index is called 'pid', and so is a column: name one of them"
+    ):
         read_table(tmp_path / "t.parquet")
 
 

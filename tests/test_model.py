@@ -274,6 +274,8 @@ class TestImpute:
         pd.testing.assert_frame_equal(chance, model.predict_proba(table.drop(columns="sex"), "sex"))
         with pytest.raises(ValueError, match="pressure"):
             model.predict_proba(table, "pressure")
+        with pytest.raises(TypeError, match=r"column must be the name of one column, got \['sex'\]"):
+            model.predict_proba(table, ["sex"])  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="smoker"):
             model.predict_proba(table.drop(columns="smoker"), "sex")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ class Store:
 
     Examples
     --------
+    >>> import tempfile
     >>> outcome = {"status": "failed", "message": "nothing learnt", "metrics": {}, "seconds": {}, "total_seconds": 0.1}
     >>> where = {"machine": "", "versions": "", "commit": ""}
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,9 +39,11 @@ class Markers:
 
     @classmethod
     def of(cls, values: Iterable[object]) -> Markers:
-        """Sort the user's ``missing_values``; TypeError if one is neither a string nor a number."""
+        """Sort the user's ``missing_values``; TypeError where they are no list of strings and numbers."""
         if isinstance(values, str):
             raise TypeError(f"missing_values must be a list such as [{values!r}], not the string {values!r}")
+        if isinstance(values, bytes) or not isinstance(values, Collection):  # an iterator would be empty the next time
+            raise TypeError(f"missing_values must be a list such as ['?'], or () for none, not {values!r}")
         strings: list[str] = []
         found: list[int | float] = []
         for value in values:

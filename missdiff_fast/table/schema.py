@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -114,6 +115,21 @@ def check_frame(frame: object) -> list[Name]:
     twice = list(frame.columns[frame.columns.duplicated()].unique())
     if twice:
         raise ValueError(f"duplicate column names {_list(twice)}: give each column a name of its own")
+    return names
+
+
+def as_names(columns: object) -> list[Any] | None:
+    """``categorical_columns``, of an Index or an array as well, as a list; TypeError if they are no list of names."""
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise TypeError(f"categorical_columns must be a list such as [{columns!r}], not the string {columns!r}")
+    if isinstance(columns, bytes) or not isinstance(columns, Iterable):
+        raise TypeError(f"categorical_columns must be a list of column names, not {columns!r}")
+    names = list(columns)
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, (str, numbers.Integral)):
+            raise TypeError(f"categorical_columns holds {name!r}, which is no column name: give strings or integers")
     return names
 
 
