@@ -120,10 +120,7 @@ def _of_family(column: pd.Series, learnt: Column) -> pd.Series:
     for place, cell in enumerate(cells):
         if isinstance(cell, datetime.datetime):
             if learnt.family == "date":
-                if (
-                    cell != cell.replace(hour=0, minute=0, second=0, microsecond=0)
-                    or getattr(cell, "nanosecond", 0) != 0
-                ):
+                if pd.Timestamp(cell) != pd.Timestamp(cell).normalize():
                     raise ValueError(f"given value {cell!r} of column {column.name!r} is no date: leave out its time")
                 cells[place] = cell.date()
         elif isinstance(cell, datetime.date):

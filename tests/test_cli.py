@@ -489,7 +489,7 @@ sys.exit(main())
 
 @contextmanager
 def started(args: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, which says "training" on stdout at its first step, and "ending" at the end."""
+    """The command in a process of its own, which says "training" at its first step and "ending" at its end."""
     child = subprocess.Popen(
         [sys.executable, "-c", TELLS_OF_TRAINING, *args],
         stdout=subprocess.PIPE,
