@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from missdiff_fast._validation import in_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +21,13 @@ _NOUNS = {
     "float": "number",
     "boolean": "truth value (True or False)",
     "string": "text",
-    "datetime": "date and time",
-    "zoned": "date and time",
-    "date": "date",
-    "timedelta": "duration",
+    "datetime": "date and time such as 2024-02-29 13:30",
+    "zoned": "date and time such as 2024-02-29 13:30",
+    "date": "date such as 2024-02-29",
+    "timedelta": "duration such as 90min",
 }
+# What else pandas takes for a date leans on the clock ("now", "13:30") or on the reader's country ("1/2/2024").
+_ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 
 
 def parse_all_given(codec: Codec, texts: Sequence[str]) -> dict[Any, object]:
@@ -55,10 +60,16 @@ def parse_given(codec: Codec, text: str) -> tuple[Any, object]:
     try:
         if column.kind == "categorical":
             return column.name, _category(codec.category_values(column.name), value)
-        return column.name, _value(column, value)
+        parsed = _value(column, value)
     except (ValueError, OverflowError) as error:
         reason = f"{value!r} is no {_NOUNS[column.family]}" if column.kind != "categorical" else str(error)
         raise ValueError(f"--given {text!r}: {reason} (column {column.name!r})") from error
+    try:
+        in_dtype(pd.Series([parsed], name=column.name, dtype=object), column)
+    except ValueError as error:
+        what = f"{value!r} is out of reach of column {column.name!r}, {column.dtype}"
+        raise ValueError(f"--given {text!r}: {what}") from error
+    return column.name, parsed
 
 
 def _category(categories: list[object], value: str) -> object:
@@ -76,33 +87,52 @@ def _category(categories: list[object], value: str) -> object:
 
 def _reads_as(text: str, number: float) -> bool:
     try:
-        return float(text) == number
+        return read_number(text) == number
     except ValueError:
         return False
+
+
+def read_number(text: str) -> float:
+    """A number as tables write it; ValueError also for what only Python takes for one, such as ``1_000``."""
+    return float(_plain(text))
+
+
+def _plain(text: str) -> str:
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r} is no number")
+    return text
 
 
 def _value(column: Column, text: str) -> object:
     family = column.family
     if family == "integer":
-        return int(text)
+        return int(_plain(text))
     if family == "float":
-        number = float(text)
+        number = read_number(text)
         if not math.isfinite(number):
             raise ValueError("not finite")
         return number
     if family == "boolean":
         return _category([False, True], text)
     if family == "timedelta":
+        if text.strip().lstrip("+-").replace(".", "").isdecimal():
+            raise ValueError("no unit")  # pandas would count nanoseconds
         return _not_missing(pd.Timedelta(text))
     if family == "string":
         return text
+    if not _ISO_DATE.fullmatch(text.strip()):
+        raise ValueError("not ISO 8601")
     time_stamp = _not_missing(pd.Timestamp(text))
     if family == "zoned":
         zone = pd.Series(dtype=column.dtype).dt.tz
         return time_stamp.tz_localize(zone) if time_stamp.tz is None else time_stamp.tz_convert(zone)
     if time_stamp.tz is not None:
         raise ValueError("the column has no time zone")
-    return time_stamp.date() if family == "date" else time_stamp
+    if family == "datetime":
+        return time_stamp
+    if time_stamp != time_stamp.normalize():
+        raise ValueError("the column has no times of day")
+    return time_stamp.date()
 
 
 def _not_missing(value: Any) -> Any:

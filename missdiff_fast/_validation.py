@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from missdiff_fast.table.schema import Column
 
 MAX_ROWS = 1 << 40  # more than any memory holds, and few enough that sizes in bytes stay integers of 64 bits
 
@@ -26,9 +30,13 @@ def check_positive(name: str, value: object) -> float:
     """The value as a finite float above 0."""
     if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 < float(value) < float("inf"):
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not 0 < number < float("inf"):
         raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
+    return number
 
 
 def given_frame(
@@ -56,7 +64,8 @@ def given_frame(
     elif given is None:
         frame = pd.DataFrame(index=range(num_rows))
     elif isinstance(given, Mapping):
-        frame = pd.DataFrame({name: [value] * num_rows for name, value in given.items()}, index=range(num_rows))
+        cells = {name: _repeated(name, value, num_rows) for name, value in given.items()}
+        frame = pd.DataFrame(cells, index=range(num_rows))
     else:
         raise TypeError(f"given must be a mapping or a DataFrame, got {type(given).__name__}")
     unknown = [name for name in frame.columns if name not in set(columns)]
@@ -65,12 +74,29 @@ def given_frame(
     return frame
 
 
-def in_learnt_dtypes(rows: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
-    """The rows in the dtypes of another table; ValueError where a value would not stay the same in its column's."""
-    return pd.DataFrame({name: _in_dtype(rows[name], like[name].dtype) for name in like.columns}, index=rows.index)
+def without_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with its categories as they are, and no order among them."""
+    ordered = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered]
+    return frame.astype({name: pd.CategoricalDtype(frame[name].cat.categories) for name in ordered})
 
 
-def _in_dtype(column: pd.Series, dtype: Any) -> pd.Series:
+def _repeated(name: str, value: object, num_rows: int) -> pd.Series:
+    try:
+        return pd.Series([value] * num_rows)
+    except OverflowError:
+        raise ValueError(f"the given value of column {name!r} is a whole number beyond float64: give another") from None
+
+
+def in_learnt_dtypes(rows: pd.DataFrame, schema: Iterable[Column]) -> pd.DataFrame:
+    """The rows in the learnt dtypes; ValueError where a value would not stay the same in its column's."""
+    return pd.DataFrame({column.name: in_dtype(rows[column.name], column) for column in schema}, index=rows.index)
+
+
+def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
+    """Given values in a learnt column's dtype; ValueError where one would not stay the same."""
+    dtype = learnt.dtype
+    if learnt.family in ("date", "datetime") and (column.dtype == object or column.dtype != dtype):
+        column = _of_family(column, learnt)
     if column.dtype == dtype:
         return column
     floats, values = pd.api.types.is_float_dtype(dtype), column.astype(object)
@@ -88,12 +114,32 @@ def _in_dtype(column: pd.Series, dtype: Any) -> pd.Series:
     return cast
 
 
+def _of_family(column: pd.Series, learnt: Column) -> pd.Series:
+    """Dates as the times at which they begin, or such times as dates."""
+    cells = list(column.astype(object))
+    for place, cell in enumerate(cells):
+        if isinstance(cell, datetime.datetime):
+            if learnt.family == "date":
+                if pd.Timestamp(cell) != pd.Timestamp(cell).normalize():
+                    raise ValueError(f"given value {cell!r} of column {column.name!r} is no date: leave out its time")
+                cells[place] = cell.date()
+        elif isinstance(cell, datetime.date):
+            cells[place] = pd.Timestamp(cell) if learnt.family == "datetime" else cell
+    return pd.Series(cells, index=column.index, name=column.name, dtype=object)
+
+
 def _alone(value: object, dtype: Any) -> object:
     """The value in a dtype; None if that does not take it."""
     try:
         return pd.Series([value]).astype(dtype).iloc[0]
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def parameters_of(estimator: object) -> dict[str, Any]:
+    """The arguments of an estimator's constructor, each of which it keeps under its name."""
+    names = inspect.signature(type(estimator).__init__).parameters
+    return {name: getattr(estimator, name) for name in names if name != "self"}
 
 
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:

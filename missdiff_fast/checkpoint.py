@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from missdiff_fast.table.io import write_atomically
@@ -46,14 +46,14 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}")
+    data = path.read_bytes()  # by Python, as safetensors opens no file whose name is not UTF-8
     try:
-        with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        tensors = load(data)
     except SafetensorError as error:
         raise ValueError(
             f"{path} is no readable model: truncated, or not written by missdiff_fast ({error})"
         ) from error
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__") or {}
     if header.get("format") != _FORMAT:
         raise ValueError(f"{path} holds tensors, but no missdiff_fast model")
     if header.get("version") != str(_VERSION):

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._backend import resolve_backend, resolve_device
+from missdiff_fast._output import show
+from missdiff_fast._seeding import check_seed
+from missdiff_fast._validation import check_count
 from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
 from missdiff_fast.missingness import hide
+from missdiff_fast.table.io import check_writable, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,19 +86,24 @@ def run(
         Without the packages of ``pip install 'missdiff_fast[demo]'``.
     OSError
         The folder cannot be made or written to.
+    ValueError, TypeError
+        Bad steps, seed, device or backend.
     """
     _check_packages()
-    folder.mkdir(parents=True, exist_ok=True)
     from missdiff_fast.model import MissDiff
-    from missdiff_fast.table.io import write_table
 
+    if steps is not None:
+        check_count("steps", steps, least=1)
+    check_seed(seed)
+    resolve_backend(backend, resolve_device(device))
+    _check_folder(folder)
     begin = time.perf_counter()
     seconds: dict[str, float] = {}
     train, test = census_split(seed=0)
     holes, observed = hide(train, "independent", RATIO, random_state=0)
     holes = holes.astype(dict.fromkeys(CENSUS_CONTINUOUS, "Int64"))  # so that whole numbers come back whole
     hidden = int((~observed).sum())
-    print(f"Census: {len(train):,} rows, {train.shape[1]} columns; {hidden:,} cells ({RATIO:.0%}) hidden at random\n")
+    show(f"Census: {len(train):,} rows, {train.shape[1]} columns; {hidden:,} cells ({RATIO:.0%}) hidden at random\n")
     model = MissDiff(steps=steps, random_state=seed, device=device, backend=backend, verbose=verbose)
     with _timed(seconds, "fit", "training", verbose):
         model.fit(holes)
@@ -114,9 +124,9 @@ def run(
         )
         plot_marginals(train, synthetic, folder / "marginals.png")
     seconds["total"] = time.perf_counter() - begin
-    print(describe(outcome, len(train), len(test)))
-    print(f"\nIn {folder}: synthetic.csv, imputed.csv, marginals.png and model.missdiff; try\n")
-    print(f"  missdiff sample {folder / 'model.missdiff'} -n 5 --given age=30 --given sex=Female")
+    show(describe(outcome, len(train), len(test)))
+    show(f"\nIn {folder}: synthetic.csv, imputed.csv, marginals.png and model.missdiff; try\n")
+    show(f"  missdiff sample {folder / 'model.missdiff'} -n 5 --given age=30 --given sex=Female")
     return outcome
 
 
@@ -237,6 +247,14 @@ def _check_packages() -> None:
     for name in ("matplotlib", "sdmetrics", "xgboost", "sklearn"):
         if importlib.util.find_spec(name) is None:
             raise ImportError(f"the demo needs the package '{name}': pip install 'missdiff_fast[demo]'", name=name)
+
+
+def _check_folder(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder)
+    for name in ("model.missdiff", "synthetic.csv", "imputed.csv", "marginals.png"):
+        if (folder / name).is_dir():
+            raise IsADirectoryError(f"{folder / name} is a folder, and a file is to be written there: move it away")
 
 
 def _utility(rows: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:

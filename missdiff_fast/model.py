@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,15 @@ import torch
 from missdiff_fast import checkpoint
 from missdiff_fast._backend import plain_settings, resolve_backend, resolve_device
 from missdiff_fast._seeding import check_seed, derive
-from missdiff_fast._validation import check_count, check_positive, given_frame, in_learnt_dtypes, plain_parameters
+from missdiff_fast._validation import (
+    check_count,
+    check_positive,
+    given_frame,
+    in_learnt_dtypes,
+    parameters_of,
+    plain_parameters,
+    without_order,
+)
 from missdiff_fast.config import AnyConfig, Config, from_dict, override
 from missdiff_fast.config import preset as find_preset
 from missdiff_fast.history import History
@@ -146,7 +153,7 @@ class MissDiff:
         backend = resolve_backend(self.backend, device)
         codec = Codec.fit(
             X,
-            categorical_columns=_listed(categorical_columns),
+            categorical_columns=categorical_columns,
             missing_values=self.missing_values,
             max_categories=self.max_categories,
             verbose=self.verbose,
@@ -215,7 +222,8 @@ class MissDiff:
         drawn = self._method.draw(encoded, seed, verbose=self.verbose)
         if given is None:
             return drawn
-        return in_learnt_dtypes(self.codec_.fill(known.reindex(columns=self.columns_), drawn), drawn)
+        known = without_order(known.reindex(columns=self.columns_))  # the learnt one is what comes back
+        return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
 
     @plain_settings()
     def impute(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -346,6 +354,9 @@ class MissDiff:
         as far as the theorem is one, which for rows with holes rests on that of Theorem 3.1 (`missdiff_fast.theory`).
         The default preset models the observed columns of a row by themselves and needs no factor.
 
+        The default preset knows of a number its rank among those that fit saw: one beyond the greatest or the least of
+        them counts as that one does, however far beyond it lies.
+
         Parameters
         ----------
         X : DataFrame
@@ -465,14 +476,13 @@ class MissDiff:
         model.columns_ = model.codec_.columns
         return model
 
-    def get_params(self) -> dict[str, Any]:
-        """The arguments of the constructor, by name.
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name; ``deep``, which scikit-learn passes, changes nothing.
 
         >>> MissDiff(steps=100).get_params()["steps"]
         100
         """
-        names = inspect.signature(type(self).__init__).parameters
-        return {name: getattr(self, name) for name in names if name != "self"}
+        return parameters_of(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -515,8 +525,3 @@ def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """The frame with nothing known of a column."""
     other = frame.drop(columns=[column], errors="ignore")
     return pd.concat([other, pd.Series([None] * len(frame), index=frame.index, name=column, dtype=object)], axis=1)
-
-
-def _listed(columns: Sequence[str] | None) -> Sequence[str] | None:
-    """Names as a list, such as those of an Index or an array; strings and None as they are."""
-    return columns if columns is None or isinstance(columns, str) else list(columns)

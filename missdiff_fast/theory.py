@@ -13,6 +13,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from missdiff_fast._seeding import check_seed
 from missdiff_fast._validation import check_count
 from missdiff_fast.diffusion.process import Process
 
@@ -31,7 +32,7 @@ class MaskedGaussian:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         No such Gaussian.
 
     Examples
@@ -45,8 +46,15 @@ class MaskedGaussian:
     """
 
     def __init__(self, mean: Tensor, covariance: Tensor, missing: float) -> None:
+        for name, value in (("mean", mean), ("covariance", covariance)):
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                raise TypeError(f"{name} must be a tensor of dtype float64, got {value!r}")
+        if isinstance(missing, bool) or not isinstance(missing, (int, float)):
+            raise TypeError(f"missing must be a number, got {missing!r}")
         if not 0 <= missing < 1:
             raise ValueError(f"missing must be at least 0 and less than 1, got {missing!r}")
+        if mean.dim() != 1:
+            raise ValueError(f"mean must be [d], a number for each column, got {list(mean.shape)}")
         size = len(mean)
         if not 1 <= size <= MOST_COLUMNS:
             raise ValueError(f"mean must be of 1 to {MOST_COLUMNS} columns, as there are 2**d masks; got {size}")
@@ -57,7 +65,7 @@ class MaskedGaussian:
         spectrum = torch.linalg.eigvalsh(covariance)
         if not torch.allclose(covariance, covariance.T) or spectrum[0] < -1e-9 * spectrum[-1].abs():
             raise ValueError("covariance must be symmetric, with no negative eigenvalue")
-        self.mean, self.covariance, self.missing = mean, covariance, missing
+        self.mean, self.covariance, self.missing = mean.double(), covariance.double(), missing
 
     def optimal_noise(self, x: Tensor, alpha: float, sigma: float) -> Tensor:
         """The minimiser of the masked objective at noisy rows ``x = alpha x_0 + sigma eps``, float64 ``[N, d]``."""
@@ -123,7 +131,7 @@ def drawn_moments(
     0.7
     """
     check_count("rows", rows, least=2)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     shape = rows, len(gaussian.mean)
     x = torch.randn(shape, generator=generator, dtype=torch.float64) * process.prior
     levels = zip(process.alpha.flip(0).tolist(), process.sigma.flip(0).tolist(), strict=True)

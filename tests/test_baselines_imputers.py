@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 from baseline_tables import check_filled, mixed_table
 
-from missdiff_fast.baselines import MeanModeImputer, MICEImputer, MissForestImputer
+from missdiff_fast import MissDiff
+from missdiff_fast.baselines import (
+    CSDITImputer,
+    DiffDelete,
+    DiffMean,
+    GAINImputer,
+    MeanModeImputer,
+    MICEImputer,
+    MissForestImputer,
+    STaSy,
+)
 from missdiff_fast.baselines._chained import means_and_modes
 from missdiff_fast.baselines._encoding import Cells
 from missdiff_fast.baselines.imputers import linear_regression
@@ -219,6 +229,59 @@ def test_forest_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", fail)
     with pytest.raises(ImportError, match=r"pip install 'missdiff_fast\[evaluate\]'"):
         MissForestImputer().fit(mixed_table())
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MeanModeImputer(missing_values=["?"]),
+        MICEImputer(max_rounds=3, random_state=1),
+        MissForestImputer(num_trees=7),
+        GAINImputer(iterations=5),
+        CSDITImputer(epochs=2, verbose=False),
+        DiffDelete(epochs=2, random_state=3),
+        DiffMean(preset="default"),
+        STaSy("mean", hidden=(8, 8)),
+        MissDiff(steps=7, missing_values=["?"], settings={"ema": 0.5}),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_scikit_learn_clones_them(estimator: Any) -> None:
+    base = pytest.importorskip("sklearn.base")
+    for one in (estimator, base.clone(estimator)):
+        other = base.clone(one)
+        assert type(other) is type(estimator)
+        assert other.get_params() == estimator.get_params(deep=False) == one.get_params(deep=True)
+
+
+def test_a_clone_of_what_was_fitted_is_not_fitted() -> None:
+    base = pytest.importorskip("sklearn.base")
+    imputer = MICEImputer(max_rounds=2).fit(mixed_table())
+    other = base.clone(imputer)
+    assert other.get_params() == imputer.get_params()
+    with pytest.raises(ValueError, match="not fitted"):
+        other.impute(mixed_table())
+
+
+@pytest.mark.parametrize("make", [MeanModeImputer, DiffDelete, DiffMean, STaSy, MissDiff])
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (5, "categorical_columns must be a list of column names, not 5"),
+        ([["x"]], r"categorical_columns holds \['x'\], which is no column name: give strings or integers"),
+        ("x", r"categorical_columns must be a list such as \['x'\], not the string 'x'"),
+    ],
+)
+def test_categorical_columns_that_are_no_list(make: Any, columns: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make().fit(mixed_table(), columns)
+
+
+@pytest.mark.parametrize("make", [MeanModeImputer, DiffDelete, DiffMean, STaSy, MissDiff])
+@pytest.mark.parametrize("values", [None, 5, b"?", iter(["?"])])
+def test_missing_values_that_are_no_list(make: Any, values: Any) -> None:
+    with pytest.raises(TypeError, match=r"missing_values must be a list such as \['\?'\], or \(\) for none, not "):
+        make(missing_values=values).fit(mixed_table())
 
 
 def test_a_fit_that_fails_leaves_nothing_fitted() -> None:

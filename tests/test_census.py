@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,19 @@ def test_split_is_the_same_for_ever() -> None:
     assert test.index.equals(pd.RangeIndex(4_000))
     text = pd.concat([train, test]).to_csv(index=False, lineterminator="\n").encode()
     assert hashlib.sha256(text).hexdigest()[:16] == "a7a3710b5fa5e87e"
+
+
+@pytest.mark.parametrize(
+    ("seed", "error", "message"),
+    [
+        (-1, ValueError, "seed must be at least 0, got -1"),
+        (2**32, ValueError, "seed must be at most 4,294,967,295, got 4294967296"),
+        (1.5, TypeError, r"seed must be an integer, got 1\.5"),
+    ],
+)
+def test_bad_seeds(seed: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        census_split(seed=seed)
 
 
 def test_splits_of_two_seeds_differ() -> None:

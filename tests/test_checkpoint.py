@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ def test_round_trip(file: Path) -> None:
     assert meta == META
     assert tensors.keys() == TENSORS.keys()
     assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/m\xe9.missdiff"))
+    checkpoint.write(path, META, TENSORS)
+    assert checkpoint.read(path)[0] == META
 
 
 def test_others_may_read_it_as_any_new_file(file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io as io_module
 import os
 import signal
 import subprocess
@@ -206,6 +207,16 @@ class TestFit:
         assert loaded.codec_.schema["ward"].kind == "categorical"
         assert loaded.codec_.schema["age"].family == "integer"
 
+    def test_a_column_named_twice_is_named(self, data: str, tmp_path: Path) -> None:
+        twice = [part for option in ("--drop patient", "--categorical ward") for part in [*option.split()] * 2]
+        assert main(["fit", data, "-o", f"{tmp_path}/m", "--steps", "2", *twice]) == 0
+        assert list(MissDiff.load(f"{tmp_path}/m").columns_) == ["age", "dose=mg", "sex", "ward"]
+
+    def test_a_mark_is_no_number_that_python_alone_would_read(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(1, 41)))
+        assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", "--steps", "2", "--missing-values", "1_0"]) == 0
+        assert MissDiff.load(f"{tmp_path}/m").missing_values == ("1_0",)
+
     def test_quiet_where_stderr_is_no_terminal(self, data: str, tmp_path: Path) -> None:
         line = f"-m missdiff_fast fit {data} -o {tmp_path}/m --drop patient --steps 2"
         done = subprocess.run([sys.executable, *line.split()], capture_output=True, text=True, check=False)
@@ -319,9 +330,14 @@ class TestFit:
             f"-o {gone}: there is no folder {gone.parent}; make it first (mkdir -p {gone.parent})"
         )
         assert refused(capsys, *fit, tmp_path) == f"-o {tmp_path} is a folder; give the name of a file"
+        link = tmp_path / "link"
+        link.symlink_to(gone)
+        assert refused(capsys, *fit, link) == (
+            f"-o {link}: there is no folder {gone.parent}; make it first (mkdir -p {gone.parent})"
+        )
 
         read_only = raises(OSError(errno.EROFS, "Read-only file system"))
-        monkeypatch.setattr(f"{tables}.tempfile.TemporaryFile", read_only)
+        monkeypatch.setattr("tempfile.TemporaryFile", read_only)
         assert refused(capsys, *fit, tmp_path / "m") == (
             f"-o {tmp_path / 'm'}: the folder {tmp_path} cannot be written to (Read-only file system)"
         )
@@ -411,15 +427,41 @@ class TestInterrupt:
             self.history_ = pd.DataFrame({"step": [50]})
             signal.raise_signal(number)
 
+        def save(self: MissDiff, path: Path) -> None:
+            signal.raise_signal(number)
+            path.write_text("whole")
+
         monkeypatch.setattr(MissDiff, "fit", fit)
-        monkeypatch.setattr(MissDiff, "save", lambda *_: signal.raise_signal(number))
+        monkeypatch.setattr(MissDiff, "save", save)
+        word = "interrupted" if number == signal.SIGINT else "terminated"
         handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
+        told = f"missdiff: {word}: the model as trained so far (50 steps) is in {tmp_path}/m\n"
+        assert capsys.readouterr().err == told
+        assert files(tmp_path) == ["m"]
+        (tmp_path / "m").unlink()
+        monkeypatch.setattr("missdiff_fast.cli._signals.SAME_WISH", 0.0)  # as if it came a while later
+        assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
         signal.signal(signal.SIGINT, handlers[0])
         assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
-        assert capsys.readouterr().err.splitlines()[-1].split(":")[1].strip() in ("interrupted", "terminated")
+        assert capsys.readouterr().err == f"missdiff: {word}\n"
         assert files(tmp_path) == []
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_second_signal_while_python_ends(self, data: str, tmp_path: Path, number: int) -> None:
+        args = ["fit", data, "-o", f"{tmp_path}/m", "--steps", "100000", "--drop", "patient"]
+        with started(args) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "training\n"
+            child.send_signal(number)
+            assert child.stdout.readline() == "ending\n"
+            child.send_signal(number)
+            _, err = child.communicate(timeout=60)
+        assert child.returncode == 128 + number
+        assert err.count("\n") == 1
+        assert files(tmp_path) == ["m"]
+        assert main(["info", f"{tmp_path}/m"]) == 0
 
     def test_an_early_interrupt(self, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("missdiff_fast.cli.build_parser", raises(KeyboardInterrupt()))
@@ -428,7 +470,7 @@ class TestInterrupt:
 
 
 TELLS_OF_TRAINING = """
-import sys
+import atexit, sys, time
 import missdiff_fast.training as training
 from missdiff_fast.cli import main
 begin = training.draw_states
@@ -437,13 +479,17 @@ def draw_states(*args):
     training.draw_states = begin
     return begin(*args)
 training.draw_states = draw_states
-sys.exit(main(sys.argv[1:]))
+def end():
+    print("ending", flush=True)
+    time.sleep(0.3)
+atexit.register(end)
+sys.exit(main())
 """
 
 
 @contextmanager
 def started(args: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """The command in a process of its own, which says "training" on stdout when it takes its first step."""
+    """The command in a process of its own, which says "training" at its first step and "ending" at its end."""
     child = subprocess.Popen(
         [sys.executable, "-c", TELLS_OF_TRAINING, *args],
         stdout=subprocess.PIPE,
@@ -603,6 +649,12 @@ class TestImpute:
         assert list(after.columns) == list(make_table().columns)
         assert after["patient"].equals(make_table()["patient"])
 
+    @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+    def test_a_column_that_is_kept_twice_comes_once(self, model: str, data: str, tmp_path: Path, name: str) -> None:
+        keep = ["--keep", "patient", "--keep", "patient"]
+        assert main(["impute", model, data, *keep, "-o", f"{tmp_path}/{name}"]) == 0
+        assert list(io.read_table(tmp_path / name).columns) == list(make_table().columns)
+
     def test_marks_of_missing_cells_are_remembered(self, tmp_path: Path) -> None:
         table = tmp_path / "marked.csv"
         table.write_text("a,b\n" + "".join(f"{i if i % 5 else '?'},{'x' if i % 2 else -9}\n" for i in range(1, 60)))
@@ -718,6 +770,44 @@ class TestInfo:
         (tmp_path / "m").write_bytes(b"not a model")
         assert str(tmp_path / "m") in refused(capsys, "info", tmp_path / "m")
         assert "gone" in refused(capsys, "info", tmp_path / "gone")
+
+
+def in_ascii(name: str, monkeypatch: pytest.MonkeyPatch) -> io_module.BytesIO:
+    """Make stdout or stderr one that holds ASCII alone; what is written to it."""
+    raw = io_module.BytesIO()
+    monkeypatch.setattr(sys, name, io_module.TextIOWrapper(raw, encoding="ascii", line_buffering=True))
+    return raw
+
+
+class TestEncodings:
+    def test_a_table_that_stdout_can_not_hold_is_refused(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stdout = in_ascii("stdout", monkeypatch)
+        lines = ["x,c", *(f"{i},b" for i in range(20_000)), "7,é"]
+        (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        assert main(["mask", f"{tmp_path}/t.csv", "--ratio", "0.00001", "--seed", "0"]) == 2
+        assert capsys.readouterr().err == (
+            "missdiff: error: stdout takes ascii alone, which lacks 'é' of the table; write it to a file (-o FILE), or "
+            "set PYTHONIOENCODING=utf-8\n"
+        )
+        assert stdout.getvalue() == b""
+        (tmp_path / "t.csv").write_text("x,c\n1,b\n2,a\n")
+        assert main(["mask", f"{tmp_path}/t.csv", "--ratio", "0.1", "--seed", "0"]) == 0
+        assert stdout.getvalue().startswith(b"x,c\n")
+
+    def test_what_is_said_to_people_is_escaped(
+        self, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stdout = in_ascii("stdout", monkeypatch)
+        (tmp_path / "é.missdiff").write_bytes(Path(model).read_bytes())
+        assert main(["info", f"{tmp_path}/é.missdiff"]) == 0
+        assert f"{tmp_path}/\\xe9.missdiff\n".encode() in stdout.getvalue()
+
+    def test_a_complaint_never_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stderr = in_ascii("stderr", monkeypatch)
+        assert main(["info", "é\udce9"]) == 2
+        assert stderr.getvalue() == b"missdiff: error: no model file at \\xe9\\udce9\n"
 
 
 class TestFaultsOfOurs:

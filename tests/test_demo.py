@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import io
 from pathlib import Path
@@ -92,6 +93,44 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "file").write_text("")
     assert main(["demo", "-o", str(tmp_path / "file")]) == 2
     assert capsys.readouterr().err == f"missdiff: error: {tmp_path / 'file'}: File exists\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--seed -1", "--seed must lie in [0, 2**64), got -1"),
+        ("--steps 0", "steps must be at least 1, got 0"),
+        ("--device tpu", "'tpu'"),
+        ("--device cuda", "device="),
+    ],
+)
+def test_bad_options_are_told_before_any_work(
+    options: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("missdiff_fast.demo.census_split", lambda **_: pytest.fail("the table was made"))
+    assert main(["demo", "-o", str(tmp_path / "out"), *options.split()]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert (out, err.count("\n")) == ("", 1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_hold_the_files_is_told_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("missdiff_fast.demo.census_split", lambda **_: pytest.fail("the table was made"))
+    (tmp_path / "model.missdiff").mkdir()
+    assert main(["demo", "-o", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"missdiff: error: {tmp_path / 'model.missdiff'} is a folder")
+
+    def full(**_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    assert main(["demo", "-o", str(tmp_path)]) == 2
+    message = f"missdiff: error: the folder {tmp_path} cannot be written to (Read-only file system)\n"
+    assert capsys.readouterr().err == message
 
 
 def test_marginals_of_few_columns_and_of_odd_ones(tmp_path: Path) -> None:

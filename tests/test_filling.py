@@ -106,3 +106,36 @@ def test_nothing_missing_gives_the_frame() -> None:
     with pytest.raises(ValueError, match="filled has 2 rows, the frame 3"):
         codec.fill(frame, constant_draw(codec, 2))
     assert codec.fill(frame.head(0), constant_draw(codec, 0)).shape == (0, 2)
+
+
+def test_ordered_categories_get_the_learnt_order() -> None:
+    sizes = pd.CategoricalDtype(["low", "mid", "high", "none"], ordered=True)
+    frame = pd.DataFrame({"k": pd.Categorical(["low", "mid", "high", "mid"], dtype=sizes), "y": [1.0, 2.0, 3.0, 4.0]})
+    codec = Codec.fit(frame)
+    part = pd.DataFrame({"k": pd.Categorical(["low", "high", None], ["low", "high"], ordered=True), "y": [1.0, 2, 3]})
+    filled = codec.fill(part, constant_draw(codec, 3))["k"]
+    assert filled.tolist() == ["low", "high", "mid"]
+    assert filled.dtype == sizes
+    loose = part.assign(k=part["k"].cat.as_unordered())
+    assert list(codec.fill(loose, constant_draw(codec, 3))["k"].cat.categories) == ["low", "high", "mid"]
+    whole = part.assign(k=pd.Categorical(["low", "mid", None], ["low", "mid"], ordered=True))
+    assert codec.fill(whole, constant_draw(codec, 3))["k"].dtype == whole["k"].dtype, "it holds what is filled in"
+    marked = Codec.fit(frame, missing_values=["?"])
+    part = part.assign(k=pd.Categorical(["low", "high", "?"], ["?", "low", "high"], ordered=True))
+    assert marked.fill(part, constant_draw(marked, 3))["k"].dtype == sizes
+
+
+@pytest.mark.parametrize("learnt", [["low", "mid", "high"], None])
+@pytest.mark.parametrize("given", [["low", "high", "most"], ["high", "low"], ["low", "high"]])
+def test_an_order_that_is_not_known_is_no_guess(learnt: list[str] | None, given: list[str]) -> None:
+    cells = pd.Series(["low", "mid", "high", "mid"])
+    if learnt:
+        cells = cells.astype(pd.CategoricalDtype(learnt, ordered=True))
+    codec = Codec.fit(pd.DataFrame({"k": cells, "y": [1.0, 2.0, 3.0, 4.0]}))
+    part = pd.DataFrame({"k": pd.Categorical(["low", "high", None], given, ordered=True), "y": [1.0, 2.0, 3.0]})
+    draw = constant_draw(codec, 3).assign(k=pd.Series(["mid"] * 3, dtype=cells.dtype))
+    if learnt and given == ["low", "high"]:
+        assert codec.fill(part, draw)["k"].cat.categories.tolist() == learnt
+        return
+    with pytest.raises(ValueError, match=r"column 'k'.*'mid'.*low.*cat\.as_unordered"):
+        codec.fill(part, draw)

@@ -128,6 +128,26 @@ def test_mean_and_mode_of_numbers_taken_as_categories_and_of_nullable_dtypes() -
     assert filled["k"].tolist() == [2.0, 2.0, 5.0, 2.0]
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "int64[pyarrow]"])
+def test_mean_and_mode_leave_great_integers_as_they_are(dtype: str) -> None:
+    great = 2**53 + 1
+    column = pd.Series([great, None, great + 2], dtype=object).astype(dtype)
+    filled = fill_mean_mode(pd.DataFrame({"n": column}))["n"]
+    assert filled.dtype == dtype
+    assert [filled[0], filled[2]] == [great, great + 2]
+    assert great <= filled[1] <= great + 2
+    assert fill_mean_mode(pd.DataFrame({"n": column // great}))["n"].tolist() == [1.0, 1.0, 1.0]
+    top = pd.Series([2**63 - 1, None], dtype=object).astype(dtype)
+    assert fill_mean_mode(pd.DataFrame({"n": top}))["n"].tolist() == [2**63 - 1] * 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "Float32"])
+def test_a_mean_does_not_overflow(dtype: str) -> None:
+    great = 6e4 if dtype == "float16" else 3e38
+    filled = fill_mean_mode(pd.DataFrame({"x": pd.Series([great, great, None], dtype=dtype)}))["x"]
+    assert filled[2] == pytest.approx(great, rel=1e-3)
+
+
 def test_a_column_never_observed_has_no_mean() -> None:
     with pytest.raises(ValueError, match="column 'a' has no observed cell; drop it"):
         fill_mean_mode(pd.DataFrame({"a": [np.nan, np.nan]}))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.feather as feather
 import pytest
 
 from missdiff_fast.table import read_table, write_table
@@ -47,6 +48,53 @@ def test_binary_comes_back_with_its_dtypes(tmp_path: Path, name: str) -> None:
     assert marked["s"].isna().tolist() == [True, True, False]
     assert marked["x"].isna().tolist() == [True, False, True]
     assert marked["c"].isna().tolist() == [False, True, True]
+
+
+def write_with_index(frame: pd.DataFrame, path: Path) -> None:
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        feather.write_feather(frame, str(path))  # pandas' own writer refuses an index
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather"])
+def test_an_index_becomes_columns(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"pid": ["p3", "p1"], "day": pd.to_datetime(["2024-01-01", "2024-02-29"]), "x": [1.0, 2.0]})
+    for keys in (["pid"], ["day"], ["pid", "day"]):
+        write_with_index(frame.set_index(keys), tmp_path / name)
+        read = read_table(tmp_path / name, missing_values=["p1"])
+        rest = [column for column in frame.columns if column not in keys]
+        pd.testing.assert_frame_equal(read, frame.mask(frame == "p1")[keys + rest])
+    write_with_index(frame[["x"]].rename_axis("row"), tmp_path / name)
+    assert read_table(tmp_path / name)["row"].tolist() == [0, 1]
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_index_without_a_name_is_kept_with_a_warning_where_it_tells_anything(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "index": [7, 8, 9]})
+    frame[1:].to_parquet(path)  # a range, which numbers the rows
+    assert list(read_table(path).columns) == ["x", "index"]
+    frame.set_axis(["p3", "p1", "p2"])[["x"]].to_parquet(path)
+    with pytest.warns(
+        UserWarning, match=r"t\.parquet: the index has no name and is taken for a column, 'index'.*index=False"
+    ):
+        read = read_table(path)
+    assert read.to_dict("list") == {"index": ["p3", "p1", "p2"], "x": [1.0, 2.0, 3.0]}
+    assert read.index.equals(pd.RangeIndex(3))
+    frame.set_axis(["p3", "p1", "p2"]).to_parquet(path)
+    with pytest.raises(
+        ValueError, match=r"t\.parquet: the index is called 'index', and so is a column: name one of them"
+    ):
+        read_table(path)
+
+
+def test_an_index_called_as_a_column_is_refused(tmp_path: Path) -> None:
+    pd.DataFrame({"pid": [5, 6]}, index=pd.Index(["a", "b"], name="pid")).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(
+        ValueError, match=r"t\.parquet: the index is called 'pid', and so is a column: name one of them"
+    ):
+        read_table(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("values", [[None, "a", None, "b", None], [np.nan, 1.5, np.nan, np.nan]])
@@ -195,6 +243,20 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     write_table(pd.DataFrame({"a": [1]}), tmp_path / "link.csv")
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "data" / "real.csv").read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize("kind", [*TEXT, "t.csv.bz2", "t.csv.xz", "t.csv.zst", "t.parquet", "t.feather"])
+def test_names_that_are_not_utf_8(tmp_path: Path, kind: str) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xe9")).with_name(f"\udce9{kind}")
+    write_table(FRAME[["x", "b"]], path)
+    pd.testing.assert_frame_equal(read_table(path), FRAME[["x", "b"]], check_dtype=False)
+
+
+@pytest.mark.parametrize("name", ["😀" * 62 + ".csv", "a." + "b" * 253])
+def test_the_longest_names(tmp_path: Path, name: str) -> None:
+    with write_atomically(tmp_path / name) as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / name).read_text() == "new"
 
 
 def test_compressed_text_is_what_it_says(tmp_path: Path) -> None:

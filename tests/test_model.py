@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +79,10 @@ def test_the_constructor_only_stores() -> None:
     assert model.get_params()["missing_values"] == ["?"]
 
 
+def moment(day: datetime.date) -> datetime.datetime:
+    return datetime.datetime(day.year, day.month, day.day)
+
+
 class TestSample:
     def test_rows_look_like_the_table(self, model: MissDiff, table: pd.DataFrame) -> None:
         sample = model.sample(500)
@@ -148,6 +153,39 @@ class TestSample:
             assert rows.dtypes.equals(narrow.sample(1).dtypes)
             np.testing.assert_allclose(rows[column].astype(float), value, rtol=1e-6)
         pd.testing.assert_index_equal(rows.index, index)
+
+    def test_given_dates_and_times_come_as_the_column_has_them(self) -> None:
+        days = [datetime.date(2024, 1, 1 + i) for i in range(28)]
+        table = pd.DataFrame({"day": days, "time": pd.to_datetime(days), "python": pd.Series(days).map(moment)})
+        table["python"] = pd.Series(list(table["python"]), dtype=object)
+        table["arrow"] = table["day"].astype("date32[day][pyarrow]")
+        model = MissDiff(steps=2, width=8, blocks=1, random_state=0, verbose=False).fit(table)
+        for value in (days[1], pd.Timestamp(days[1]), datetime.datetime(2024, 1, 2)):
+            for column in table.columns:
+                drawn = model.sample(2, given={column: value})
+                assert drawn.dtypes.equals(table.dtypes), (column, value)
+                assert [type(cell) for cell in drawn[column]] == [type(model.sample(1)[column][0])] * 2, (column, value)
+                assert drawn[column].tolist() == [table[column][1]] * 2
+        for column in ("day", "arrow"):
+            with pytest.raises(ValueError, match=f"given value .* of column '{column}' is no date: leave out its time"):
+                model.sample(1, given={column: pd.Timestamp("2024-01-02 12:00")})
+        given = pd.DataFrame({"time": [days[3], None], "day": [None, pd.Timestamp(days[4])]})
+        drawn = model.sample(given=given)
+        assert (drawn["time"][0], drawn["day"][1]) == (pd.Timestamp(days[3]), days[4])
+        assert drawn.dtypes.equals(table.dtypes)
+
+    @pytest.mark.parametrize("value", [10**25, 10**400])
+    def test_given_numbers_out_of_reach(self, model: MissDiff, value: int) -> None:
+        for column in ("age", "pressure"):
+            with pytest.raises(ValueError, match=f"column '{column}'"):
+                model.sample(2, given={column: value})
+        with pytest.raises(ValueError, match=r"column 'admitted' \(Out of bounds .*\) has values out of reach"):
+            model.sample(2, given={"admitted": pd.Timestamp("3000-01-01")})
+
+    def test_given_categories_come_in_the_learnt_order(self, model: MissDiff, table: pd.DataFrame) -> None:
+        for order in (["I", "III"], ["III", "I"]):
+            given = pd.DataFrame({"stage": pd.Categorical(["I", None, None], order, ordered=True)})
+            assert model.sample(given=given)["stage"].dtype == table["stage"].dtype
 
     def test_a_table_is_completed_row_for_row(self, model: MissDiff, table: pd.DataFrame) -> None:
         given = pd.DataFrame({"age": pd.array([30, pd.NA, 61], dtype="Int64"), "sex": [None, "male", "female"]})
@@ -236,6 +274,8 @@ class TestImpute:
         pd.testing.assert_frame_equal(chance, model.predict_proba(table.drop(columns="sex"), "sex"))
         with pytest.raises(ValueError, match="pressure"):
             model.predict_proba(table, "pressure")
+        with pytest.raises(TypeError, match=r"column must be the name of one column, got \['sex'\]"):
+            model.predict_proba(table, ["sex"])  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="smoker"):
             model.predict_proba(table.drop(columns="smoker"), "sex")
 

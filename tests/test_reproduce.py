@@ -384,6 +384,48 @@ class TestKeptRuns:
             assert call(tmp_path, "table1 --methods missdiff-paper") == 2
             assert f"{path} is damaged" in capsys.readouterr().err
 
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            *({"status": status} for status in ("banana", None, ["done"], "failed", "not applicable")),
+            *({"metrics": metrics} for metrics in ({}, None, [60.0], {"other": 1.0}, 60.0)),
+            *(
+                {"metrics": {"fidelity.overall": value}}
+                for value in ("60", True, [60], math.nan, math.inf, 10**400, {"value": 60})
+            ),
+            *({"seconds": seconds} for seconds in (None, {}, {"fit": 1.0}, {"fit": 1, "draw": "1", "measure": 1}, 3.5)),
+            *({"total_seconds": seconds} for seconds in (None, "2", math.nan, True)),
+            *({"environment": where} for where in (None, {}, [], {"machine": "m", "versions": None, "commit": "c"})),
+            {"environment": {"machine": "\ud800", "versions": "v", "commit": "c"}},
+            {"finished": None},
+            {"status": "failed", "metrics": {}, "message": None},
+        ],
+        ids=repr,
+    )
+    def test_a_damaged_outcome_is_named(
+        self, changes: dict[str, Any], faked: list[Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        call(tmp_path, "table5 --methods missdiff-paper")
+        path = next((tmp_path / "runs").iterdir())
+        whole = json.loads(path.read_text())
+        capsys.readouterr()
+        for record in (whole | changes, {name: value for name, value in whole.items() if name not in changes}):
+            path.write_text(json.dumps(record))
+            assert call(tmp_path, "table5 --methods missdiff-paper") == 2
+            out, err = capsys.readouterr()
+            assert err.startswith(f"missdiff: error: {path} is damaged (")
+            assert err.endswith("): delete it, and the run is done again\n")
+            assert (out, err.count("\n")) == ("", 1)
+
+    def test_a_file_of_brackets_is_damaged(
+        self, faked: list[Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        call(tmp_path, "table5 --methods missdiff-paper")
+        path = next((tmp_path / "runs").iterdir())
+        path.write_text("[" * 100_000)
+        assert call(tmp_path, "table5 --methods missdiff-paper") == 2
+        assert f"{path} is damaged" in capsys.readouterr().err
+
     def test_progress_is_told_on_a_terminal(
         self,
         faked: list[Run],

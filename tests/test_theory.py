@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -104,6 +106,27 @@ def test_shares_that_cannot_be(missing: float) -> None:
 def test_what_is_no_gaussian(mean: torch.Tensor, covariance: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MaskedGaussian(mean.double(), covariance.double(), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("mean", "covariance", "missing", "message"),
+    [
+        ([0, 0], torch.eye(2), 0.1, r"mean must be a tensor of dtype float64, got \[0, 0\]"),
+        (torch.zeros(2), [[1, 0], [0, 1]], 0.1, "covariance must be a tensor of dtype float64"),
+        (torch.zeros(2, dtype=torch.int64), torch.eye(2), 0.1, "mean must be a tensor of dtype float64"),
+        (torch.zeros(2), torch.eye(2), "0.1", "missing must be a number, got '0.1'"),
+    ],
+)
+def test_arguments_of_a_wrong_type(mean: Any, covariance: Any, missing: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        MaskedGaussian(mean, covariance, missing)
+
+
+def test_float32_is_taken() -> None:
+    x = torch.tensor([[0.5, 0.1]], dtype=torch.float64)
+    assert MaskedGaussian(torch.zeros(2), torch.eye(2), 0.1).optimal_noise(x, 0.8, 0.6).dtype == torch.float64
+    with pytest.raises(ValueError, match=r"mean must be \[d\], a number for each column, got \[\]"):
+        MaskedGaussian(torch.tensor(1.0), torch.eye(1), 0.1)
 
 
 def test_too_few_rows_for_a_covariance() -> None:

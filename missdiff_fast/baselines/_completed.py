@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from missdiff_fast.model import MissDiff
+from missdiff_fast.table.schema import as_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,6 +33,7 @@ class CompletedModel(ABC):
             As of `MissDiff.fit`, and where X cannot be completed.
         """
         model = MissDiff(preset=self.preset, **self.model_settings)
+        categorical_columns = as_names(categorical_columns)
         completed = self._complete(X, model, categorical_columns)
         try:
             model.fit(completed, categorical_columns)
@@ -45,6 +47,10 @@ class CompletedModel(ABC):
         if not hasattr(self, "model_"):
             raise ValueError("this model is not fitted: call fit first")
         return self.model_.sample(num_rows, random_state=random_state)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name; ``deep``, which scikit-learn passes, changes nothing."""
+        return {"preset": self.preset, **self.model_settings}
 
     @abstractmethod
     def _complete(self, X: pd.DataFrame, model: MissDiff, categorical_columns: Sequence[str] | None) -> pd.DataFrame:

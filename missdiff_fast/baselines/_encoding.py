@@ -61,8 +61,6 @@ class Encoder:
         max_categories: int = 100,
     ) -> Encoder:
         """Learn the columns of a table; errors are those of `missdiff_fast.table.Codec.fit`."""
-        if categorical_columns is not None and not isinstance(categorical_columns, str):
-            categorical_columns = list(categorical_columns)  # of an Index or an array as well
         codec = Codec.fit(
             frame,
             categorical_columns=categorical_columns,

@@ -108,8 +108,8 @@ class Imputer(ABC):
         """Fit on a table and fill its own holes."""
         return self.fit(X, categorical_columns).impute(X)
 
-    def get_params(self) -> dict[str, Any]:
-        """The arguments of the constructor, by name."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name; ``deep``, which scikit-learn passes, changes nothing."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
 
     def _check(self) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from missdiff_fast.baselines._completed import CompletedModel
 from missdiff_fast.model import MissDiff
 from missdiff_fast.table.cells import Markers, RefusedError, read_cells
-from missdiff_fast.table.schema import Name, Refusals, check_frame
+from missdiff_fast.table.schema import Name, Refusals, as_names, check_frame
 
 
 class NoCompleteRowError(ValueError):
@@ -60,7 +60,7 @@ def delete_incomplete(
     0  1.0  a
     """
     names, markers, refusals = check_frame(X), Markers.of(missing_values), Refusals()
-    named = {categorical_columns} if isinstance(categorical_columns, str) else set(categorical_columns or ())
+    named = set(as_names(categorical_columns) or ())
     complete, numbers = np.ones(len(X), dtype=bool), dict[Name, np.ndarray]()
     for position, name in enumerate(names):
         try:

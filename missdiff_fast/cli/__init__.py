@@ -8,13 +8,14 @@ Results go to stdout, everything else to stderr. Nothing heavy is imported befor
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli._messages import complain, report, show_warning
 from missdiff_fast.cli._parser import build_parser
-from missdiff_fast.cli._signals import deaf, terminable
+from missdiff_fast.cli._signals import be_deaf, terminable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments after the command's name; default: those of the process.
+        The arguments after the command's name; default: those of the process, which then is to end after the call: it
+        hears no Ctrl-C and no SIGTERM any more.
 
     Returns
     -------
@@ -40,14 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["info", "there-is-no-such-model"])
     2
     """
-    with terminable() as terminated:
+    with terminable(for_good=argv is None) as signals:
         try:
             return _run(argv)
         except KeyboardInterrupt as stop:
-            with deaf():
-                what = "terminated" if terminated else "interrupted"
-                complain(f"{what}: {stop}" if str(stop) else what)
-                return 143 if terminated else 130
+            be_deaf()
+            terminated = signal.SIGTERM in signals
+            what = "terminated" if terminated else "interrupted"
+            complain(f"{what}: {stop}" if str(stop) else what)
+            return 143 if terminated else 130
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -7,6 +7,7 @@ import sys
 import traceback
 
 from missdiff_fast._errors import UserError
+from missdiff_fast._output import show
 
 
 def report(error: Exception, *, debug: bool) -> int:
@@ -84,6 +85,7 @@ _OPTIONS = (
     (re.compile(r"convert, e\.g\. frame\[column\]\.astype\(\.\.\.\)"), "write its cells as they were in fit"),
     (re.compile(r", e\.g\. frame\[column\]\.astype\(str\)"), ""),
     (re.compile(r" \(lists and dicts: [^;]*; periods: .*?\.to_dense\(\)\)"), ""),
+    (re.compile(r" \((?:\.dt\.as_unit\('s'\)|\.cat\.as_unordered\(\))\)"), ""),
     (re.compile(r", frame\.columns = \[str\(name\) for name in frame\.columns\]"), ""),
     (
         re.compile(r"convert them, frame\[column\] = pandas\.to_datetime\(frame\[column\], utc=True\)"),
@@ -103,4 +105,4 @@ def complain(text: str) -> None:
     for python, option in _OPTIONS:
         text = python.sub(option, text)
     if sys.stderr is not None:  # print would go to stdout
-        print(f"missdiff: {text}", file=sys.stderr)
+        show(f"missdiff: {text}", sys.stderr)

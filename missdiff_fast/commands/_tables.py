@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from missdiff_fast._errors import UserError
-from missdiff_fast.table.io import BINARY, file_kind, read_table, write_table
+from missdiff_fast._given import read_number
+from missdiff_fast.table.io import BINARY, check_writable, file_kind, read_table, write_table
 
 if TYPE_CHECKING:
     import argparse
@@ -36,13 +36,14 @@ def check_output(path: Path, *inputs: Path) -> None:
     for source in inputs:
         if path.exists() and source.exists() and os.path.samefile(path, source):
             raise UserError(f"-o {path} would overwrite {source}, which is read; give the output another name")
-    if not path.parent.is_dir():
-        raise UserError(f"-o {path}: there is no folder {path.parent}; make it first (mkdir -p {path.parent})")
+    # A link is followed when the file is written, so its target's folder is the one that counts.
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
+    if not folder.is_dir():
+        raise UserError(f"-o {path}: there is no folder {folder}; make it first (mkdir -p {folder})")
     try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        check_writable(folder)
     except OSError as error:
-        raise UserError(f"-o {path}: the folder {path.parent} cannot be written to ({error.strerror})") from error
+        raise UserError(f"-o {path}: {error}") from error
 
 
 def read(
@@ -84,12 +85,12 @@ def _whole(column: pd.Series) -> pd.Series:
 
 def markers(texts: list[str]) -> list[str | float]:
     """Each mark as it is written, and as a number too where it is one, so that -999 also stands for -999.0."""
-    return [*texts, *(float(text) for text in texts if _is_finite(text))]
+    return [*texts, *(read_number(text) for text in texts if _is_finite(text))]
 
 
 def _is_finite(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return math.isfinite(read_number(text))
     except ValueError:
         return False
 
@@ -138,7 +139,7 @@ def _is_stream(path: Path) -> bool:
 def write(frame: pd.DataFrame, path: Path | None) -> None:
     """Write a table to a file, or as CSV to stdout."""
     if path is None:
-        frame.to_csv(sys.stdout, index=False)
+        _write_to_stdout(frame)
     elif _is_stream(path) and not path.suffix:
         with open(path, "w", encoding="utf-8", newline="") as stream:
             frame.to_csv(stream, index=False)
@@ -146,12 +147,27 @@ def write(frame: pd.DataFrame, path: Path | None) -> None:
         write_table(frame, path)
 
 
+def _write_to_stdout(frame: pd.DataFrame) -> None:
+    """Write a table as CSV; UserError, before anything is written, if stdout's encoding lacks a character of it."""
+    encoding = sys.stdout.encoding
+    if encoding and encoding.lower() not in ("utf-8", "utf8"):
+        try:
+            with open(os.devnull, "w", encoding=encoding, errors=sys.stdout.errors) as nowhere:
+                frame.to_csv(nowhere, index=False)
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"stdout takes {encoding} alone, which lacks {error.object[error.start]!r} of the table; write it to a "
+                "file (-o FILE), or set PYTHONIOENCODING=utf-8"
+            ) from error
+    frame.to_csv(sys.stdout, index=False)
+
+
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
-    """The names, each of which must be a column; `option` is what gave them."""
+    """The names, each once, which must be columns; `option` is what gave them."""
     for name in names:
         if name not in frame.columns:
             raise UserError(f"{option} {name!r}: the table has no such column; it has {list(frame.columns)}")
-    return names
+    return list(dict.fromkeys(names))
 
 
 def say(args: argparse.Namespace, text: str) -> None:

@@ -27,6 +27,8 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 def run(args: argparse.Namespace) -> None:
     """Run the main job on the Census table."""
     from missdiff_fast import demo
+    from missdiff_fast.commands._tables import check_stdout
 
+    check_stdout()
     verbose = not args.quiet
     demo.run(args.output, steps=args.steps, seed=args.seed, device=args.device, backend=args.backend, verbose=verbose)

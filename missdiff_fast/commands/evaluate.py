@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast._errors import UserError
+from missdiff_fast._output import show
 from missdiff_fast.commands._options import TABLES, add_quiet, add_reading
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
         random_state=args.seed,
         n_jobs=args.jobs,
     )
-    print(format_report(found))
+    show(format_report(found))
     if args.output is not None:
         write(found, args.output)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast import __version__
+from missdiff_fast._output import show
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
             "columns": str(len(columns)),
         }
     )
-    print(f"\n{columns.to_string(index=False)}")
+    show(f"\n{columns.to_string(index=False)}")
 
 
 def describe_columns(model: MissDiff) -> pd.DataFrame:
@@ -72,4 +73,4 @@ def describe_columns(model: MissDiff) -> pd.DataFrame:
 def _print_pairs(pairs: dict[str, str]) -> None:
     width = max(len(name) for name in pairs)
     for name, text in pairs.items():
-        print(f"{name:<{width}}  {text}")
+        show(f"{name:<{width}}  {text}")

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
 
     check_table_output(args.output, args.data)
     frame = read(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
-    kept = list(dict.fromkeys(known(args.keep, frame, "--keep")))
+    kept = known(args.keep, frame, "--keep")
     if len(kept) == len(frame.columns):
         raise UserError("--keep names every column, which leaves none to hide cells of")
     holes, _ = hide(

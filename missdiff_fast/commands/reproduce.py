@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast._errors import UserError
+from missdiff_fast._output import show
 from missdiff_fast.commands._options import add_quiet
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     check_stdout()
     if "list" in args.names:
         for name, experiment in EXPERIMENTS.items():
-            print(f"{name:<11} {experiment.title} ({experiment.printed})")
-        print(f"\nmethods: {', '.join(METHODS)}")
+            show(f"{name:<11} {experiment.title} ({experiment.printed})")
+        show(f"\nmethods: {', '.join(METHODS)}")
         return 0
     if args.data is not None:
         check_input(args.data)
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         data=args.data,
         verbose=not args.quiet,
     )
-    print(_results(args.output, list(tables)))
+    show(_results(args.output, list(tables)))
     if failed:
         from missdiff_fast.cli._messages import complain
 

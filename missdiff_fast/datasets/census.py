@@ -6,6 +6,8 @@ from importlib import resources
 
 import pandas as pd
 
+from missdiff_fast._validation import check_count
+
 CENSUS_CONTINUOUS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 NUM_TRAIN, NUM_TEST = 16_000, 4_000
 
@@ -43,11 +45,17 @@ def census_split(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     train, test : DataFrame
         Each with a fresh index from 0.
 
+    Raises
+    ------
+    TypeError, ValueError
+        `seed` is no integer from 0 to 4,294,967,295.
+
     Examples
     --------
     >>> train, test = census_split(seed=0)
     >>> len(train), len(test)
     (16000, 4000)
     """
+    seed = check_count("seed", seed, least=0, most=2**32 - 1)
     rows = load_census().sample(NUM_TRAIN + NUM_TEST, random_state=seed)
     return rows[:NUM_TRAIN].reset_index(drop=True), rows[NUM_TRAIN:].reset_index(drop=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.evaluate._common import check_finite, check_table, continuous_columns, is_time
+from missdiff_fast.evaluate._common import as_numbers, check_finite, check_table, continuous_columns, is_time
 from missdiff_fast.evaluate._hidden import hidden_cells
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 
@@ -141,6 +141,12 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
     continuous : sequence of str, optional
         The columns to fill with means; default: all with a numeric dtype. Dates and durations are not.
 
+    Returns
+    -------
+    DataFrame
+        Filled columns of numbers are float64, or have their dtype and a rounded mean where that would change integers
+        beyond 2**53.
+
     Raises
     ------
     TypeError, ValueError
@@ -160,7 +166,16 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
         if not cells.notna().any():
             raise ValueError(f"column {column!r} has no observed cell; drop it")
         if column in numbers and not is_time(cells):
-            filled[column] = cells.astype("float64").fillna(cells.mean()) if cells.isna().any() else cells
+            filled[column] = _fill_mean(cells) if cells.isna().any() else cells
         else:
             filled[column] = cells.where(cells.notna(), cells.mode().iloc[0])
     return pd.DataFrame(filled, index=frame.index)
+
+
+def _fill_mean(cells: pd.Series) -> pd.Series:
+    floats = pd.Series(as_numbers(cells), index=cells.index, name=cells.name)  # a narrower float's mean can overflow
+    mean = float(floats.mean())
+    if not pd.api.types.is_integer_dtype(cells.dtype) or not (floats.abs() >= 2**53).any():
+        return floats.fillna(mean)
+    seen = cells.dropna()
+    return cells.fillna(min(max(round(mean), int(seen.min())), int(seen.max())))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,13 @@ class RefusedError(Exception):
         self.kind, self.detail = kind, detail
 
 
+def _as_float(value: numbers.Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("missing_values holds a whole number beyond float64: no cell is such a number") from None
+
+
 @dataclass(frozen=True)
 class Markers:
     """Values that stand for a missing cell beside NaN, None, NaT and NA.
@@ -32,16 +39,18 @@ class Markers:
 
     @classmethod
     def of(cls, values: Iterable[object]) -> Markers:
-        """Sort the user's ``missing_values``; TypeError if one is neither a string nor a number."""
+        """Sort the user's ``missing_values``; TypeError where they are no list of strings and numbers."""
         if isinstance(values, str):
             raise TypeError(f"missing_values must be a list such as [{values!r}], not the string {values!r}")
+        if isinstance(values, bytes) or not isinstance(values, Collection):  # an iterator would be empty the next time
+            raise TypeError(f"missing_values must be a list such as ['?'], or () for none, not {values!r}")
         strings: list[str] = []
         found: list[int | float] = []
         for value in values:
             if isinstance(value, str):
                 strings.append(value)
             elif not isinstance(value, bool) and isinstance(value, numbers.Real):
-                if not np.isnan(float(value)):
+                if not np.isnan(_as_float(value)):
                     found.append(int(value) if isinstance(value, numbers.Integral) else float(value))
             elif value is not None and value is not pd.NA and value is not pd.NaT:
                 raise TypeError(
@@ -131,7 +140,7 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     try:
         keys = to_keys(series, family, missing, unit)
     except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
-        raise RefusedError("unsupported", f"values out of reach: {error}") from error
+        raise RefusedError("reach", str(error)) from error
     missing = missing | markers.match(keys, family)
     if family == "float":
         missing = missing | np.isnan(keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -233,6 +234,8 @@ class Codec:
 
     def category_values(self, column: Name) -> list[Any]:
         """A categorical column's categories in the order of their codes."""
+        if not isinstance(column, (str, numbers.Integral)):
+            raise TypeError(f"column must be the name of one column, got {column!r}")
         coder = self._coders.get(column)
         if not isinstance(coder, Categorical):
             kind = f"is {self.schema[column].kind}" if column in self.schema else "is not known"

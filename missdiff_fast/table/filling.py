@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from missdiff_fast.table.cells import Cells
-from missdiff_fast.table.dtypes import Dtype, as_series
+from missdiff_fast.table.dtypes import Dtype, as_series, restore
 from missdiff_fast.table.schema import Column
 
 
@@ -24,7 +24,13 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
     Returns
     -------
     Series
-        With the index of ``series``, and its dtype if that holds what is filled in, else the learnt one.
+        With the index of ``series``, and its dtype if that holds what is filled in, else the learnt one. Categories
+        that have no order get those that are filled in at their end.
+
+    Raises
+    ------
+    ValueError
+        Ordered categories lack what is filled in, and the learnt ones do not tell its place.
     """
     missing = cells.missing
     if cells.parsed:
@@ -41,7 +47,10 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
     if isinstance(series.dtype, pd.CategoricalDtype):
         values = pd.unique(pd.Series(fills).astype(object))
         new = [value for value in values if value not in series.cat.categories]
-        series = _with_categories(series, new) if new else series
+        if new and series.cat.ordered:
+            series = _in_learnt_order(series, new, cells, column)
+        elif new:
+            series = _with_categories(series, new)
     try:
         array = series.array.copy()
         array[missing] = as_series(fills).astype(series.dtype).array
@@ -63,3 +72,24 @@ def _with_categories(series: pd.Series, new: list[object]) -> pd.Series:
         return series.cat.add_categories(pd.Index(new, dtype=dtype))
     except (TypeError, ValueError):
         return series.cat.add_categories(new)
+
+
+def _in_learnt_order(series: pd.Series, new: list[object], cells: Cells, column: Column) -> pd.Series:
+    """The ordered series with all learnt categories, whose order its own must not contradict."""
+    learnt, own = column.dtype, series.cat.categories
+    order = list(learnt.categories) if isinstance(learnt, pd.CategoricalDtype) and learnt.ordered else []
+    given = list(restore(cells.keys, own.dtype, cells.family))  # without marks of missing cells
+    if [value for value in order if value in given] != given:
+        raise ValueError(
+            f"column {column.name!r} is filled with {new[0]!r}, whose place in its order {_chain(given)} is not known, "
+            f"as fit saw {_chain(order) if order else 'no order'}: give its dtype the category {new[0]!r} where it "
+            "belongs, or no order (.cat.as_unordered())"
+        )
+    try:
+        return series.cat.set_categories(pd.Index(order, dtype=own.dtype))
+    except (TypeError, ValueError):
+        return series.cat.set_categories(order)
+
+
+def _chain(order: list[object]) -> str:
+    return " < ".join(map(str, order))

@@ -8,6 +8,8 @@ import io
 import lzma
 import os
 import secrets
+import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -61,6 +63,9 @@ def read_table(
     a column with them is strings.
     A header that looks like data, a second header line, and what may be marks of missing cells are warned of.
 
+    An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
+    counts the rows is left out.
+
     Parameters
     ----------
     path : str or path
@@ -99,11 +104,10 @@ def read_table(
         raise FileNotFoundError(f"{path} does not exist: check the path (the current folder is {Path.cwd()})")
     markers = Markers.of(missing_values)
     try:
-        if base == ".parquet":
-            return _mark(pd.read_parquet(path), markers)
-        if base in (".feather", ".arrow"):
-            return _mark(pd.read_feather(path), markers)
-        data = _read_bytes(path, compression)
+        data = None if base in BINARY else _read_bytes(path, compression)
+        if data is None:
+            with open(path, "rb") as stream:  # Arrow opens no name that is not UTF-8
+                stored = pd.read_parquet(stream) if base == ".parquet" else pd.read_feather(stream)
     except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError) as error:
         raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
     except OSError as error:
@@ -111,6 +115,8 @@ def read_table(
         if error.errno is None:
             raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
         raise
+    if data is None:
+        return _mark(_with_index(stored, path.name), markers)
     frame = read_delimited(
         decode_text(data, encoding, path.name),
         path.name,
@@ -153,10 +159,12 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
             return
         plain = frame.reset_index(drop=True).rename(columns=str)
         try:
-            if base == ".parquet":
-                plain.to_parquet(temporary, index=False)
-            else:
-                plain.to_feather(temporary)
+            # Not "wb", of which pandas takes the name alone, and Arrow opens none that is not UTF-8.
+            with open(temporary, "w+b") as file:
+                if base == ".parquet":
+                    plain.to_parquet(file, index=False)
+                else:
+                    plain.to_feather(file)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(
                 f"a {base} file can't hold this table ({error}): convert the column, or write CSV"
@@ -183,8 +191,8 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield shown
         return
-    # The suffix stays last: some writers go by it.
-    temporary = target.with_name(f".{target.stem[:100]}.{secrets.token_hex(4)}.part{target.suffix}")
+    # The suffix stays last: some writers go by it. A name may have 255 bytes, of which a character takes up to four.
+    temporary = target.with_name(f".{target.stem[:25]}.{secrets.token_hex(4)}.part{target.suffix[:25]}")
     try:
         yield temporary
         with open(temporary, "rb+") as stream:
@@ -200,6 +208,15 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse, by OSError, a folder in which no file can be made."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _as_errno(error, f"the folder {folder} cannot be written to ({error.strerror})") from error
 
 
 def _as_errno(error: OSError, message: str) -> OSError:
@@ -235,7 +252,7 @@ def _read_bytes(path: Path, compression: str) -> bytes:
                 raise ValueError(f"the archive holds {len(members)} files instead of one")
             return archive.read(members[0])
     if compression == ".zst":
-        with pa.input_stream(str(path), compression="zstd") as stream:
+        with open(path, "rb") as file, pa.input_stream(file, compression="zstd") as stream:
             return bytes(stream.read())
     with _opener(compression)(path, "rb") as stream:
         return bytes(stream.read())
@@ -247,13 +264,14 @@ def _open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
     if compression == ".zip":
         with (
             zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open(inner, "w") as raw,
+            archive.open(inner.encode(errors="replace").decode(), "w") as raw,  # it must be UTF-8
             io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
         ):
             yield stream
     elif compression == ".zst":
         with (
-            pa.output_stream(str(path), compression="zstd") as raw,
+            open(path, "wb") as file,
+            pa.output_stream(file, compression="zstd") as raw,
             io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
         ):
             yield stream
@@ -265,6 +283,27 @@ def _open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
 def _opener(compression: str) -> Callable[..., Any]:
     openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     return openers[compression]
+
+
+def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
+    """The frame with its index as columns, for tables here have none; one that only numbers the rows goes."""
+    index = frame.index
+    if isinstance(index, pd.RangeIndex) and index.name is None:
+        return frame.reset_index(drop=True)
+    bare = ["index"] if index.nlevels == 1 else [f"level_{level}" for level in range(index.nlevels)]
+    names = [other if name is None else name for name, other in zip(index.names, bare, strict=True)]
+    for name in names:
+        if name in frame.columns or names.count(name) > 1:
+            raise ValueError(f"{file}: the index is called {name!r}, and so is a column: name one of them anew")
+    unnamed = [name for name in names if name not in index.names]
+    if unnamed:
+        warnings.warn(
+            f"{file}: the index has no name and is taken for a column, {unnamed[0]!r}; where it only numbers the rows, "
+            "write the file without it (index=False)",
+            UserWarning,
+            stacklevel=3,
+        )
+    return frame.reset_index(names=names)
 
 
 def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:

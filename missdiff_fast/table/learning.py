@@ -12,7 +12,7 @@ from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
 from missdiff_fast.table.identifiers import is_identifier, warn_of_identifiers
 from missdiff_fast.table.progress import column_bar
-from missdiff_fast.table.schema import Column, Name, Refusals, Schema, check_frame
+from missdiff_fast.table.schema import Column, Name, Refusals, Schema, as_names, check_frame
 
 MAX_CATEGORIES = 32_767  # codes are int16
 # A column of strings with at least so many distinct ones, which are at least this share of its cells, names its rows.
@@ -33,7 +33,7 @@ def learn_columns(
         raise ValueError(f"the frame is empty ({len(frame)} rows, {len(names)} columns): give at least one of each")
     if not 2 <= max_categories <= MAX_CATEGORIES:
         raise ValueError(f"max_categories must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}")
-    chosen = _chosen(categorical_columns, names)
+    chosen = _chosen(as_names(categorical_columns), names)
     markers = Markers.of(missing_values)
     refusals, columns, coders = Refusals(), [], []
     identifiers: list[Name] = []
@@ -63,8 +63,6 @@ def learn_columns(
 
 
 def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
-    if isinstance(columns, str):
-        raise TypeError(f"categorical_columns must be a list such as [{columns!r}], not the string {columns!r}")
     unknown = [name for name in columns or () if name not in names]
     if unknown:
         raise ValueError(f"categorical_columns names {unknown}, which the frame has not; it has {names}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -117,6 +118,21 @@ def check_frame(frame: object) -> list[Name]:
     return names
 
 
+def as_names(columns: object) -> list[Any] | None:
+    """``categorical_columns``, of an Index or an array as well, as a list; TypeError if they are no list of names."""
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise TypeError(f"categorical_columns must be a list such as [{columns!r}], not the string {columns!r}")
+    if isinstance(columns, bytes) or not isinstance(columns, Iterable):
+        raise TypeError(f"categorical_columns must be a list of column names, not {columns!r}")
+    names = list(columns)
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, (str, numbers.Integral)):
+            raise TypeError(f"categorical_columns holds {name!r}, which is no column name: give strings or integers")
+    return names
+
+
 _DATES = "if it holds dates, convert them, frame[column] = pandas.to_datetime(frame[column]); "
 _CAP = (
     "keep the most frequent and call the rest other, "
@@ -130,6 +146,12 @@ _FAULTS: dict[str, tuple[type[Exception], str, str]] = {
         "convert to numbers, strings, booleans, categories, datetimes or timedeltas (lists and dicts: to columns of "
         "their own; periods: .dt.to_timestamp(); intervals: .astype(str); sparse: .sparse.to_dense()), "
         "or drop the column",
+    ),
+    "reach": (
+        ValueError,
+        "has values out of reach",
+        "numbers must fit 64 bits, and dates and times the nanoseconds or seconds that they are counted in: rescale "
+        "them, use a coarser unit (.dt.as_unit('s')), or drop the column",
     ),
     "zones": (
         TypeError,

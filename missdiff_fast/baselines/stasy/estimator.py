@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import torch
@@ -11,7 +11,7 @@ import torch
 from missdiff_fast._backend import plain_settings, resolve_device
 from missdiff_fast._generators import seeded
 from missdiff_fast._seeding import check_seed, derive
-from missdiff_fast._validation import check_count, check_positive
+from missdiff_fast._validation import check_count, check_positive, parameters_of
 from missdiff_fast.baselines._encoding import Encoder
 from missdiff_fast.baselines.delete import delete_incomplete
 from missdiff_fast.baselines.imputers import MeanModeImputer
@@ -19,6 +19,7 @@ from missdiff_fast.baselines.stasy.network import HIDDEN, ScoreNetwork
 from missdiff_fast.baselines.stasy.sde import VESDE
 from missdiff_fast.baselines.stasy.training import Phase, train, unlikely
 from missdiff_fast.history import History
+from missdiff_fast.table.schema import as_names
 
 _TILE = 4096  # rows drawn at a time
 
@@ -138,6 +139,7 @@ class STaSy:
             Training diverged.
         """
         self._check()
+        categorical_columns = as_names(categorical_columns)
         seed, device = check_seed(self.random_state), resolve_device(self.device)
         # Learnt from all observed cells, so that ranges and categories do not hang on which rows are complete.
         encoder = Encoder.fit(X, categorical_columns, self.missing_values, self.max_categories)
@@ -209,6 +211,10 @@ class STaSy:
             noise = torch.randn((min(_TILE, num_rows - start), width), generator=draws, device=device)
             rows[start : start + _TILE] = self._sde.sample(self._network, noise).cpu()
         return self._encoder.decode(self._encoder.cells(rows.numpy()))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name; ``deep``, which scikit-learn passes, changes nothing."""
+        return parameters_of(self)
 
     def _check(self) -> None:
         if self.complete not in ("delete", "mean"):
