@@ -124,6 +124,50 @@ def test_numbers_keep_every_digit(read) -> None:
     assert frame["b"].tolist() == [9007199254740993, 1, 18446744073709551615]
 
 
+SERIALS = [404684003123456789, 404684003123456790, 404684003123456791]
+
+
+@pytest.mark.parametrize(
+    ("first", "dtype"),
+    [
+        (SERIALS[0], "Int64"),
+        (2**53 + 1, "Int64"),
+        (-(2**63), "Int64"),
+        (2**63 - 3, "Int64"),
+        (2**63 + 1, "UInt64"),
+        (2**64 - 3, "UInt64"),
+    ],
+)
+@pytest.mark.parametrize("cell", ["{}", " {}", '"{}"', "{} "])
+def test_whole_numbers_beyond_float64_with_holes_are_exact(read, first: int, dtype: str, cell: str) -> None:
+    numbers = [first, first + 1, first + 2, 7]
+    rows = [*map(cell.format, numbers), "", "NA", " ", "?", '""']
+    frame = read("sn,b\n" + "".join(f"{row},1\n" for row in rows), missing_values=["?"])
+    assert frame["sn"].dtype == dtype
+    assert frame["sn"].tolist() == [*numbers, *[pd.NA] * 5]
+    whole = read("sn,b\n" + "".join(f"{cell.format(number)},1\n" for number in numbers))["sn"]
+    assert (whole.dtype, whole.tolist()) == (dtype.lower(), numbers)
+    bare = read("".join(f"{row},1\n" for row in rows), header=False, missing_values=["?"])
+    assert bare[0].tolist() == frame["sn"].tolist()
+
+
+def test_whole_numbers_that_no_dtype_holds_stay_as_they_are_written(read) -> None:
+    for first in ("-1", "18446744073709551616", "-9223372036854775809"):
+        frame = read(f"a,b\n{first},1\n9223372036854775809,2\n,3\nNA,4\n5,5\n")
+        assert frame["a"].dtype == object
+        assert frame["a"].tolist() == [first, "9223372036854775809", np.nan, np.nan, "5"]
+    amounts = read("a,b\n18446744073709551616,1\n1.5,2\n,3\n")["a"]
+    assert (amounts.dtype, amounts.tolist()[:2]) == ("float64", [2.0**64, 1.5]), "amounts are floats"
+    assert read("a;b\n1.500;1\n2.500;2\n", decimal=",")["a"].tolist() == ["1.500", "2.500"], "thousands are not"
+
+
+def test_a_mark_that_is_a_number_is_exact_too(read) -> None:
+    text = "a,b\n9007199254740992,1\n9007199254740993,2\n,3\n"
+    assert read(text, missing_values=[2**53 + 1])["a"].tolist() == [2**53, pd.NA, pd.NA]
+    assert read(text, missing_values=[2.0**53])["a"].tolist() == [pd.NA, 2**53 + 1, pd.NA]
+    assert read(text.replace(",3", "1,3"), missing_values=[2.0**53])["a"].tolist()[1:] == [2**53 + 1, 1]
+
+
 def test_iso_dates_are_dates_and_others_strings(read) -> None:
     frame = read("d,t,o,m\n2024-02-29,2024-02-29 13:30:00.5,1/2/2024,2024-01-01\n,2024-03-01T01:00,3/2/2024,soon\n")
     assert frame["d"].tolist() == [pd.Timestamp("2024-02-29"), pd.NaT]

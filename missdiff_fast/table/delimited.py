@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -14,12 +13,13 @@ import pandas as pd
 
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks
+from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, read_numbers, with_room
+from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import find_decimal, find_separator
 
 # What counts as missing in text. The word None is not among them: data sets use it as a category.
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A")
 WHITESPACE = r"\s+"
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?")
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,35 @@ def read_delimited(
         first, last = rows.first[at], rows.last[at]
         lines[first - 1 : last] = [hole if holes[at] else ""] + [""] * (last - first)
     rows = replace(rows, blank=rows.blank & ~holes)
-    try:
-        frame = pd.read_csv(
-            io.StringIO("\n".join(lines)),
+    table = "\n".join(lines)
+
+    def parse(columns: list[Name] | None, as_text: Collection[Name]) -> pd.DataFrame:
+        return pd.read_csv(
+            io.StringIO(table),
             sep=separator,
             decimal=decimal,
             header=0 if header else None,
             names=names,
+            usecols=columns,
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
             na_values=[*MISSING_TEXTS, *markers],
-            dtype=dict.fromkeys(strings, object),
+            dtype=dict.fromkeys(as_text, object),
             low_memory=False,
             float_precision="round_trip",
         )
+
+    try:
+        frame = parse(None, strings)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{source} can't be read as a table: {error}") from error
+    # The parser makes floats of whole numbers with holes, and floats pass over some of the large ones.
+    rounded = [name for name in frame.columns if frame[name].dtype == "float64" and (frame[name].abs() >= EXACT).any()]
+    if rounded:
+        texts = parse(rounded, rounded)
+        whole = [name for name in rounded if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
+        frame[whole] = texts[whole]
     for name in frame.columns:
         frame[name] = _tidied(frame[name], markers, decimal, parse=name not in strings)
     frame = _without_empty_columns(frame, widths, rows, header, source)
@@ -220,15 +232,16 @@ def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse:
     if not len(uniques) or not all(isinstance(value, str) for value in uniques):
         return column
     plain = pd.Series([value.strip() for value in uniques], dtype=object)
-    stripped = bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
-    if stripped:
-        plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
+    # The parser leaves what is missing as text among whole numbers beyond int64, and wherever white space is around it.
+    plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
     known = plain.dropna()
-    values: pd.Series | None = plain if stripped else None
-    if parse and stripped:
-        numbers = pd.to_numeric(known.str.replace(",", ".") if decimal == "," else known, errors="coerce")
-        values = numbers if numbers.notna().all() else values
-    if parse and all(_DATE.fullmatch(value) for value in known):
+    changed = len(known) < len(plain) or bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
+    values: pd.Series | None = plain if changed else None
+    numbers = read_numbers(known.tolist(), decimal) if parse else None
+    if numbers is not None:
+        values = pd.Series(numbers, index=known.index)
+        values = with_room(values) if len(known) < len(plain) or (codes < 0).any() else values
+    elif parse and len(known) and all(DATE.fullmatch(value) for value in known):
         dates = pd.to_datetime(known, format="ISO8601", errors="coerce")
         values = dates if dates.notna().all() else values
     if values is None:

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
-from missdiff_fast.table.dtypes import holds_text
+from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
+from missdiff_fast.table.literals import with_room
 from missdiff_fast.table.sniffing import decode_text
 
 _DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
@@ -58,7 +60,8 @@ def read_table(
     and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except in a
     table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or times
     without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised:
-    a column with them is strings.
+    a column with them is strings. Whole numbers with missing cells are float64, or where that would round them
+    Int64 or UInt64; those beyond 64 bits are strings.
     A header that looks like data, a second header line, and what may be marks of missing cells are warned of.
 
     Parameters
@@ -275,10 +278,13 @@ def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:
             gone = [value for value in column.cat.categories if value in (markers.strings + markers.numbers)]
             frame[name] = column.cat.remove_categories(gone)
             continue
-        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
-        text = holds_text(column.dtype)
-        values = markers.numbers if number else markers.strings if text else ()
-        hit = column.isin(list(values)) if values else None
+        family = family_of(column.dtype)
+        values: list[object] | np.ndarray
+        if family in NUMBERS:
+            values = markers.within(key_dtype(column.dtype, family))
+        else:
+            values = list(markers.strings) if holds_text(column.dtype) else []
+        hit = column.isin(values) if len(values) else None
         if hit is not None and hit.any():
-            frame[name] = column.mask(hit)
+            frame[name] = with_room(column).mask(hit)
     return frame

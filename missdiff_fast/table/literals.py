@@ -1,0 +1,73 @@
+"""Numbers and dates as text writes them, read exactly or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+EXACT = 2**53  # from here on float64 passes over whole numbers
+DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_WHOLE = re.compile(r"[+-]?\d{1,999}", re.ASCII)
+
+
+def are_whole_texts(texts: Iterable[str]) -> bool:
+    """Whether all texts are whole numbers without a point or an exponent."""
+    return all(_WHOLE.fullmatch(text) for text in texts)
+
+
+def read_numbers(texts: list[str], decimal: str = ".") -> np.ndarray | None:
+    """The numbers that texts write; None if one is no number, or is beyond what holds the others.
+
+    Parameters
+    ----------
+    texts : list of str
+        Without white space around them.
+    decimal : str
+        The decimal mark.
+
+    Returns
+    -------
+    ndarray or None
+        int64, else uint64, where all are whole; else float64, each the nearest to what is written.
+
+    Examples
+    --------
+    >>> read_numbers(["9007199254740993", "-7"]), read_numbers(["1e3", "0.1"]), read_numbers(["-1", str(2**63)])
+    (array([9007199254740993,               -7]), array([1.e+03, 1.e-01]), None)
+    """
+    plain = _plain(texts, decimal)
+    if plain is None:
+        return None
+    if are_whole_texts(plain):
+        whole = [int(text) for text in plain]
+        for dtype in (np.int64, np.uint64):
+            reach = np.iinfo(dtype)
+            if all(reach.min <= number <= reach.max for number in whole):
+                return np.array(whole, dtype=dtype)
+        return None
+    numbers = np.array([float(text) for text in plain])
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def with_room(column: pd.Series) -> pd.Series:
+    """A column with integers that floats would round in a dtype that can miss some; others, pandas makes floats of."""
+    dtype = column.dtype
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iu" or not len(column):
+        return column
+    if -EXACT < int(column.min()) and int(column.max()) < EXACT:
+        return column
+    return column.astype("UInt64" if dtype.kind == "u" else "Int64")
+
+
+def _plain(texts: list[str], decimal: str) -> list[str] | None:
+    """Texts with a point for decimal mark; None if one is no number."""
+    if decimal == ",":
+        # A point would stand before thousands.
+        if any("." in text for text in texts):
+            return None
+        texts = [text.replace(",", ".") for text in texts]
+    return texts if all(_NUMBER.fullmatch(text) for text in texts) else None
