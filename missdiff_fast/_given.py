@@ -75,10 +75,12 @@ def _category(categories: list[object], value: str) -> object:
 
 
 def _reads_as(text: str, number: float) -> bool:
-    try:
-        return float(text) == number
-    except ValueError:
-        return False
+    for kind in (int, float):  # a float might be the rounded one of another integer
+        try:
+            return bool(kind(text) == number)
+        except ValueError:
+            continue
+    return False
 
 
 def _value(column: Column, text: str) -> object:

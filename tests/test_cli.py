@@ -633,6 +633,31 @@ class TestImpute:
             assert set(after["note"]) <= {"2024-02-29", "lost", "2024-03-01"}
             assert not after.isna().to_numpy().any()
 
+    @pytest.mark.parametrize("first", [404684003123456789, 2**63 + 1])
+    def test_large_numbers_keep_every_digit(self, first: int, tmp_path: Path, capsys: Any) -> None:
+        rows = [f"{first + i % 4},{i % 3},{first + 3 * i}" if i % 5 else ",1," for i in range(60)]
+        (tmp_path / "t.csv").write_text("\n".join(["n,k,x", *rows]) + "\n")
+        part = [f"{first + 1},1,{first + 3}", ",,", f"{first},2,{first + 4}", ",1,5"]
+        (tmp_path / "part.csv").write_text("\n".join(["n,k,x", *part]) + "\n")
+        assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", "--steps", "2"]) == 0
+        assert capsys.readouterr().err == ""
+        for name in ("t.csv", "part.csv"):
+            assert main(["impute", f"{tmp_path}/m", f"{tmp_path}/{name}", "-o", f"{tmp_path}/out.csv"]) == 0
+            before, after = (pd.read_csv(tmp_path / file, dtype=str) for file in (name, "out.csv"))
+            assert not after.isna().any(axis=None)
+            assert (after[before.notna()].fillna("") == before.fillna("")).all(axis=None)
+            assert after["n"].map(int).between(first, first + 3).all()
+        assert main(["sample", f"{tmp_path}/m", "-n", "9", "-o", f"{tmp_path}/out.csv"]) == 0
+        assert set(pd.read_csv(tmp_path / "out.csv", dtype=str)["n"].map(int)) <= {first + i for i in range(4)}
+
+    def test_a_mark_stands_for_no_neighbour(self, tmp_path: Path) -> None:
+        rows = [f"{(2**53, 2**53 + 1)[i % 5 == 0]},{i % 3}" for i in range(40)]
+        (tmp_path / "t.csv").write_text("\n".join(["n,k", *rows]) + "\n")
+        mark = ["--missing-values", "9007199254740993"]
+        assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", "--steps", "2", *mark]) == 0
+        assert main(["impute", f"{tmp_path}/m", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/out.csv"]) == 0
+        assert set(pd.read_csv(tmp_path / "out.csv", dtype=str)["n"]) == {"9007199254740992"}
+
     def test_rows_without_any_cell_are_filled_too(self, model: str, tmp_path: Path, capsys: Any) -> None:
         (tmp_path / "t.csv").write_text("age,dose=mg,sex,ward\n,,,\n33,,,\n,,,\n,,,\n")
         assert main(["impute", model, f"{tmp_path}/t.csv", "-o", f"{tmp_path}/out.csv"]) == 0

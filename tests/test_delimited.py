@@ -165,6 +165,11 @@ def test_a_mark_that_is_a_number_is_exact_too(read) -> None:
     text = "a,b\n9007199254740992,1\n9007199254740993,2\n,3\n"
     assert read(text, missing_values=[2**53 + 1])["a"].tolist() == [2**53, pd.NA, pd.NA]
     assert read(text, missing_values=[2.0**53])["a"].tolist() == [pd.NA, 2**53 + 1, pd.NA]
+    assert read(text, missing_values=["9007199254740993"])["a"].tolist() == [2**53, pd.NA, pd.NA]
+    assert read(text.replace(",3", "x,3"), missing_values=["9007199254740993", "x"])["a"].tolist()[0] == 2**53
+    unsigned = "a,b\n18446744073709551615,1\n18446744073709551614,2\n"
+    assert read(unsigned, missing_values=["18446744073709551615"])["a"].tolist() == [pd.NA, 2**64 - 2]
+    assert read("a,b\n1e20,1\n1.5,2\n", missing_values=["1e20"])["a"].isna().tolist() == [True, False]
     assert read(text.replace(",3", "1,3"), missing_values=[2.0**53])["a"].tolist()[1:] == [2**53 + 1, 1]
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks
-from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, read_numbers, with_room
+from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import find_decimal, find_separator
 
@@ -83,7 +83,7 @@ def read_delimited(
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values=[*MISSING_TEXTS, *markers],
+            na_values=[*MISSING_TEXTS, *(mark for mark in markers if large_number(mark) is None)],
             dtype=dict.fromkeys(as_text, object),
             low_memory=False,
             float_precision="round_trip",

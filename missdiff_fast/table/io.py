@@ -22,7 +22,7 @@ import pyarrow as pa
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
 from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
-from missdiff_fast.table.literals import with_room
+from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.sniffing import decode_text
 
 _DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
@@ -125,7 +125,9 @@ def read_table(
         string_columns=set(string_columns),
         keep_blank_rows=keep_blank_rows,
     )
-    return _mark(frame, markers)
+    # As numbers too, since the parser is not told of them.
+    large = tuple(large_number(text) for text in markers.strings)
+    return _mark(frame, Markers(markers.strings, (*markers.numbers, *(n for n in large if n is not None))))
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:

@@ -53,14 +53,26 @@ def read_numbers(texts: list[str], decimal: str = ".") -> np.ndarray | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
+def are_large(numbers: np.ndarray) -> bool:
+    """Whether float64 might round some of these, which are integers."""
+    if numbers.dtype.kind not in "iu" or not len(numbers):
+        return False
+    return int(numbers.min()) <= -EXACT or int(numbers.max()) >= EXACT
+
+
+def large_number(text: str) -> int | float | None:
+    """The number that a text writes if float64 might round it, as pandas does with marks of missing cells; else None."""
+    numbers = read_numbers([text])
+    if numbers is None or abs(numbers[0].item()) < EXACT:
+        return None
+    return numbers[0].item()
+
+
 def with_room(column: pd.Series) -> pd.Series:
     """A column with integers that floats would round in a dtype that can miss some; others, pandas makes floats of."""
-    dtype = column.dtype
-    if not isinstance(dtype, np.dtype) or dtype.kind not in "iu" or not len(column):
+    if not isinstance(column.dtype, np.dtype) or not are_large(column.to_numpy()):
         return column
-    if -EXACT < int(column.min()) and int(column.max()) < EXACT:
-        return column
-    return column.astype("UInt64" if dtype.kind == "u" else "Int64")
+    return column.astype("UInt64" if column.dtype.kind == "u" else "Int64")
 
 
 def _plain(texts: list[str], decimal: str) -> list[str] | None:
