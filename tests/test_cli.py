@@ -255,6 +255,18 @@ class TestFit:
         (tmp_path / "table.docx").write_bytes(b"?")
         assert "table.docx" in refused(capsys, "fit", tmp_path / "table.docx", "-o", tmp_path / "m")
 
+    def test_bad_ways_of_reading(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        fit = ["fit", data, "-o", tmp_path / "m"]
+        for separator in ("", "\n", "é", "::"):
+            told = refused(capsys, *fit, "--separator", separator)
+            assert told == (
+                f"{data} cannot be read: --separator must be one character of ASCII, no quote and no line break, or "
+                f"'\\s+' for white space, got {separator!r}"
+            )
+        assert "--decimal must be '.' or ',', got ''" in refused(capsys, *fit, "--decimal", "")
+        assert "--skip-rows must be 0 or more, got -1" in refused(capsys, *fit, "--skip-rows", "-1")
+        assert "encoding '' is not known" in refused(capsys, *fit, "--encoding", "")
+
     def test_a_table_without_a_header(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         data, model, out = tmp_path / "d.csv", tmp_path / "m", tmp_path / "o.csv"
         data.write_text("ward 7, 2024\n" + "1,?,yes,p1\n2,5.5,no,p2\n3,6.5,?,p3\n" * 5)

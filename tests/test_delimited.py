@@ -38,8 +38,9 @@ def test_separator_and_encoding_given(read) -> None:
     assert read("a:b\n1:2\n", separator=":")["b"].tolist() == [2]
     assert read("a  b\n1   2\n\n3 4\n", separator=r"\s+")["b"].tolist() == [2, 4]
     assert read("a,b\nЖ,2\n".encode("koi8-r"), encoding="koi8-r")["a"].tolist() == ["Ж"]
-    with pytest.raises(ValueError, match="separator must be one character"):
-        read("a,b\n1,2\n", separator="::")
+    for separator in ("::", "", "\n", "\r", "é", '"'):
+        with pytest.raises(ValueError, match="separator must be one character of ASCII"):
+            read("a,b\n1,2\n", "table.tsv", separator=separator)
     with pytest.raises(ValueError, match="encoding 'utf-99' is not known"):
         read("a,b\n1,2\n", encoding="utf-99")
     with pytest.raises(ValueError, match=r"table\.csv is not utf-8 text .* give the right encoding"):
@@ -251,6 +252,18 @@ def test_header(read) -> None:
         read("A,1,A,1\n1,2,3,4\n")
     with pytest.raises(ValueError, match="skip_rows must be 0 or more, got -1"):
         read("a,b\n1,2\n", skip_rows=-1)
+
+
+def test_line_breaks_within_names_stay(read) -> None:
+    frame = read('"body\nweight",x,"first\r\nname",firstname\n1,2,a,b\n')
+    assert list(frame.columns) == ["body\nweight", "x", "first\nname", "firstname"]
+    assert frame.iloc[0].tolist() == [1, 2, "a", "b"]
+
+
+def test_the_name_given_to_a_column_without_one_is_no_others(read) -> None:
+    with pytest.raises(ValueError, match=r"'Unnamed: 1' more than once in line 1 \(a column .* called so\): give each"):
+        read("a,,Unnamed: 1\n1,2,3\n")
+    assert list(read("a,,Unnamed: 2\n1,2,3\n").columns) == ["a", "Unnamed: 1", "Unnamed: 2"]
 
 
 def test_lines_that_differ_are_named(read) -> None:

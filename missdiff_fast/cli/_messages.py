@@ -67,6 +67,8 @@ def _as_drops(found: re.Match[str]) -> str:
 # How the package's messages, which speak to Python, are said to users of the command.
 _OPTIONS = (
     (re.compile(r"header=False"), "--no-header"),
+    (re.compile(r"\b(separator|decimal) must be"), r"--\1 must be"),
+    (re.compile(r"skip_rows must be"), "--skip-rows must be"),
     (re.compile(r"skip_rows=(\d+)"), r"--skip-rows \1"),
     (re.compile(rf"missing_values=\[({_LIST})\]"), _as_options),
     (re.compile(rf"frame\.drop\(columns=\[({_LIST})\]\)"), _as_drops),

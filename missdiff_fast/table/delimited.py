@@ -53,8 +53,11 @@ def read_delimited(
         raise ValueError(f"{source} is empty")
     if separator is None:
         separator = find_separator(lines)
-    elif len(separator) != 1 and separator != WHITESPACE:
-        raise ValueError(f"separator must be one character, or {WHITESPACE!r} for white space, got {separator!r}")
+    elif separator != WHITESPACE and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r'):
+        raise ValueError(
+            f"separator must be one character of ASCII, no quote and no line break, or '{WHITESPACE}' for white "
+            f"space, got {separator!r}"
+        )
     if decimal is None:
         decimal = find_decimal(lines, separator)
     elif decimal not in (".", ","):
@@ -157,7 +160,7 @@ def _names(
         _require_even(rows, full, int(fields[0]), "the first row has", source)
         return list(range(int(fields[0]))), (int(fields[0]), int(fields[0]))
     at = full[0]
-    head = lines[rows.first[at] - 1 : rows.last[at]]
+    head = [f"{line}\n" for line in lines[rows.first[at] - 1 : rows.last[at]]]  # a name in quotes may span lines
     if separator == WHITESPACE:
         names = head[0].split()
     else:
@@ -171,14 +174,16 @@ def _names(
     # One field more on every line is a separator at its end; whether nothing is in it shows once it is read.
     _require_even(rows, full[1:], width, "the header has" if width == given else "most lines have", source)
     names += [""] * (width - len(names))
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    called = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+    twice = sorted({name for name in called if called.count(name) > 1})
     if twice:
+        ours = "" if any(names.count(name) > 1 for name in twice) else " (a column without a name is called so)"
         raise ValueError(
             f"{source} has the column name{'s' if len(twice) > 1 else ''} {', '.join(map(repr, twice))} more than once "
-            f"in line {rows.first[at]}: give each column a name of its own, or, if that line is no header, "
+            f"in line {rows.first[at]}{ours}: give each column a name of its own, or, if that line is no header, "
             "pass header=False"
         )
-    return [name or f"Unnamed: {i}" for i, name in enumerate(names)], (given, width)
+    return called, (given, width)
 
 
 def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source: str) -> None:

@@ -69,7 +69,7 @@ def read_table(
     path : str or path
         The file.
     separator : str, optional
-        Of text: one character, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by default.
+        Of text: one character of ASCII, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by default.
     decimal : str, optional
         Of text: ``"."`` or ``","``. By default a comma only where the separator is another and numbers show it.
     encoding : str, optional
@@ -117,7 +117,7 @@ def read_table(
     frame = read_delimited(
         decode_text(data, encoding, path.name),
         path.name,
-        separator=separator or {".tsv": "\t", ".psv": "|"}.get(base),
+        separator={".tsv": "\t", ".psv": "|"}.get(base) if separator is None else separator,
         decimal=decimal,
         markers=markers.strings,
         header=header,
