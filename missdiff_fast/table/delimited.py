@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.dtypes import holds_text
-from missdiff_fast.table.hints import warn_of_header, warn_of_marks
+from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
 from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import find_decimal, find_separator
@@ -108,8 +109,20 @@ def read_delimited(
     if len(frame):
         if header:
             warn_of_header(frame, source)
-        warn_of_marks(frame.drop(columns=list(strings)), source, header=header, skip_rows=skip_rows)
+        others = frame.drop(columns=list(strings))
+        warn_of_marks(others, source, header=header, skip_rows=skip_rows)
+        warn_of_unheld(others, source, decimal)
+        numbers = list(others.select_dtypes("number").columns)
+        if _has_zeros(table, separator, decimal):
+            warn_of_zeros(parse(numbers, numbers), source)
     return frame
+
+
+def _has_zeros(table: str, separator: str, decimal: str) -> bool:
+    """Whether there may be a number with leading zeros among the cells of a text."""
+    between = r"\s" if separator == WHITESPACE else rf"{re.escape(separator)}\n"
+    number = rf"[+-]?0\d+(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?"
+    return re.search(rf'(?:^|[{between}])[ \t"]*{number}[ \t"]*(?:$|[{between}])', table, re.ASCII) is not None
 
 
 def _rows(lines: list[str], separator: str, source: str) -> _Rows:

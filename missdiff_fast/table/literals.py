@@ -60,6 +60,23 @@ def are_large(numbers: np.ndarray) -> bool:
     return int(numbers.min()) <= -EXACT or int(numbers.max()) >= EXACT
 
 
+def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
+    """Those of texts that write numbers, or dates, which no dtype holds, and what they are none of; else "", []."""
+    plain = _plain(texts, decimal)
+    if plain is not None and are_whole_texts(plain):
+        least, most = np.iinfo(np.int64), np.iinfo(np.uint64)
+        signed = any(int(text) < 0 for text in plain)
+        top = least.max if signed else most.max
+        return "no whole number of 64 bits", [text for text in plain if not least.min <= int(text) <= top]
+    if plain is not None:
+        far = [text for text, number in zip(texts, plain, strict=True) if np.isinf(float(number))]
+        return "no number that float64 holds", far
+    if texts and all(DATE.fullmatch(text) for text in texts):
+        dates = pd.to_datetime(pd.Series(texts, dtype=object), format="ISO8601", errors="coerce")
+        return "no date from 1678 to 2261", [text for text, lost in zip(texts, dates.isna(), strict=True) if lost]
+    return "", []
+
+
 def large_number(text: str) -> int | float | None:
     """The number that a text writes if float64 might round it, as pandas does with marks of missing cells; else None."""
     numbers = read_numbers([text])
