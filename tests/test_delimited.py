@@ -170,6 +170,8 @@ def test_a_mark_that_is_a_number_is_exact_too(read) -> None:
     assert read(text.replace(",3", "x,3"), missing_values=["9007199254740993", "x"])["a"].tolist()[0] == 2**53
     unsigned = "a,b\n18446744073709551615,1\n18446744073709551614,2\n"
     assert read(unsigned, missing_values=["18446744073709551615"])["a"].tolist() == [pd.NA, 2**64 - 2]
+    beyond = "a,b\n18446744073709551616,1\n18446744073709551617,2\n"
+    assert read(beyond, missing_values=["18446744073709551617"])["a"].isna().tolist() == [False, True]
     assert read("a,b\n1e20,1\n1.5,2\n", missing_values=["1e20"])["a"].isna().tolist() == [True, False]
     assert read(text.replace(",3", "1,3"), missing_values=[2.0**53])["a"].tolist()[1:] == [2**53 + 1, 1]
 
@@ -298,3 +300,5 @@ def test_string_columns_are_read_as_they_are_written(read) -> None:
     assert frame["odd"].tolist() == ["a", "1", "2.50"]
     assert read("1,x\n02,y\n", header=False, string_columns=["0"])[0].tolist() == ["1", "02"]
     assert read("a,b\n-9,1\n8,-9\n", string_columns=["a"], missing_values=["-9"])["a"].tolist() == [np.nan, "8"]
+    marked = read("a,b\n-9.0,-9.0\n-09,8\n-9,9\n9,9\n", string_columns=["a"], missing_values=[-9])
+    assert marked["a"].fillna("").tolist() == ["", "-09", "", "9"], "a number stands for its plain forms"

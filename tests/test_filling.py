@@ -116,7 +116,8 @@ def test_observed_integers_are_kept_where_the_learnt_dtype_would_change_them(
     codec = Codec.fit(pd.DataFrame({"x": numbers, "other": [1, 2, 3]}), missing_values=["?"])
     layout = codec.layout
     draw = codec.decode(
-        torch.ones(2, layout.num_continuous, dtype=torch.int32), torch.ones(2, layout.num_categorical, dtype=torch.int16)
+        torch.ones(2, layout.num_continuous, dtype=torch.int32),
+        torch.ones(2, layout.num_categorical, dtype=torch.int16),
     )
     filled = codec.fill(pd.DataFrame({"x": later, "other": [1, 2]}), draw)
     assert filled["x"].tolist() == kept

@@ -100,6 +100,8 @@ def test_leading_zeros(warned) -> None:
         "codes, have them as they are written, string_columns=['zip', 'icd']"
     )
     assert warned(text, string_columns=["zip", "icd"]) == []
+    assert "'0404684003123456789' in column 'n'" in warned("n,k\n0404684003123456789,a\n,b\n,b\n")[0]
+    assert warned("a,b\n007,x\nabc,y\n01,y\n1a,x\n2b,y\n") == [], "text, of which nothing is lost"
     assert "'-07' in column 0" in warned("-07,1\n5,2\n", header=False)[0]
     assert "'007,5' in column 'a'" in warned('a;b\n"007,5";1\n8;2\n')[0]
     assert "'007' in column 'a'" in warned("a b\n1  2\n007 3\n", separator=r"\s+")[0]

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,14 +76,14 @@ def read_delimited(
     rows = replace(rows, blank=rows.blank & ~holes)
     table = "\n".join(lines)
 
-    def parse(columns: list[Name] | None, as_text: Collection[Name]) -> pd.DataFrame:
+    def parse(columns: Sequence[Name] | None, as_text: Collection[Name]) -> pd.DataFrame:
         return pd.read_csv(
             io.StringIO(table),
             sep=separator,
             decimal=decimal,
             header=0 if header else None,
             names=names,
-            usecols=columns,
+            usecols=None if columns is None else list(columns),
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
@@ -120,9 +120,11 @@ def read_delimited(
 
 def _has_zeros(table: str, separator: str, decimal: str) -> bool:
     """Whether there may be a number with leading zeros among the cells of a text."""
-    between = r"\s" if separator == WHITESPACE else rf"{re.escape(separator)}\n"
-    number = rf"[+-]?0\d+(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?"
-    return re.search(rf'(?:^|[{between}])[ \t"]*{number}[ \t"]*(?:$|[{between}])', table, re.ASCII) is not None
+    end = r"\s" if separator == WHITESPACE else rf"{re.escape(separator)}\n"
+    # The engine leaps from one zero to the next, and looks back only from those before a digit.
+    start = rf'0\d(?:(?<=[{end} \t"]0\d)|(?<=[{end} \t"][+-]0\d))'
+    rest = rf'\d*(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?[ \t"]*(?:$|[{end}])'
+    return re.search(start + rest, f"\n{table}", re.ASCII) is not None
 
 
 def _rows(lines: list[str], separator: str, source: str) -> _Rows:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -40,7 +42,7 @@ def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: 
     alone = not header and not any(pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes)
     if first and (alone or len(set(first.values())) > frame.shape[1] / 4):
         found = {
-            name: {text: count for text, count in texts.items() if text != first.get(name)}
+            name: {text: count for text, count in texts.items() if text == "?" or (header and text != first.get(name))}
             for name, texts in found.items()
         }
         remedy = f"if it is the header and the line before it is none, pass skip_rows={skip_rows + 1}"
@@ -52,7 +54,12 @@ def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: 
     _warn_of_texts(found, source)
 
 
-def _warn_of_texts(found: dict[Name, dict[str, int]], source: str) -> None:
+def warn_of_texts(frame: pd.DataFrame, source: str) -> None:
+    """Warn of texts among numbers, and of question marks, wherever they are."""
+    _warn_of_texts({name: _odd_texts(frame[name]) for name in frame.columns if holds_text(frame[name].dtype)}, source)
+
+
+def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
     marks: dict[str, list[Name]] = {}
     for name, texts in found.items():
         # V45 among 250 and 401 is a code like them, and so may be what else stands there.
@@ -67,7 +74,8 @@ def _warn_of_texts(found: dict[Name, dict[str, int]], source: str) -> None:
         more = f"; and {len(often) - _SHOWN} more" if len(often) > _SHOWN else ""
         warnings.warn(
             f"{source} holds {each}{more}. What stands for a missing cell has to be named, "
-            f"missing_values={often[:_SHOWN]!r}; otherwise it counts as a category, and so do the numbers or dates beside it",
+            f"missing_values={often[:_SHOWN]!r}; otherwise it counts as a category, and so do the numbers or dates "
+            "beside it",
             stacklevel=_STACK + 1,
         )
 
@@ -75,10 +83,11 @@ def _warn_of_texts(found: dict[Name, dict[str, int]], source: str) -> None:
 def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
     """Warn of cells that make text of a column of numbers or of dates, since no dtype holds them."""
     for name in frame.columns:
-        if not holds_text(frame[name].dtype):
-            continue
-        texts = frame[name].dropna().unique().tolist()
-        kind, cells = find_unheld(texts, decimal) if all(isinstance(text, str) for text in texts) else ("", [])
+        at = frame[name].first_valid_index() if holds_text(frame[name].dtype) else None
+        first = "" if at is None else frame[name][at]
+        if not isinstance(first, str) or not (_looks_numeric(first) or DATE.fullmatch(first)):
+            continue  # as most columns of text do, at little cost
+        kind, cells = find_unheld(frame[name].dropna().unique().tolist(), decimal)
         if cells:
             more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
             point = "; or write one of the numbers with a decimal point, if they are amounts" if "whole" in kind else ""

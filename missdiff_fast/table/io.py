@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import math
 import os
 import secrets
 import zipfile
@@ -62,20 +63,23 @@ def read_table(
     without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised:
     a column with them is strings. Whole numbers with missing cells are float64, or where that would round them
     Int64 or UInt64; those beyond 64 bits are strings.
-    A header that looks like data, a second header line, and what may be marks of missing cells are warned of.
+    A header that looks like data, or data that looks like one, what may be marks of missing cells, numbers with leading
+    zeros and cells that make text of a column of numbers or dates are warned of.
 
     Parameters
     ----------
     path : str or path
         The file.
     separator : str, optional
-        Of text: one character of ASCII, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by default.
+        Of text: one character of ASCII, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by
+        default.
     decimal : str, optional
         Of text: ``"."`` or ``","``. By default a comma only where the separator is another and numbers show it.
     encoding : str, optional
         Of text. By default UTF-8 or UTF-16 with a byte-order mark, UTF-8, else Windows-1252.
     missing_values : sequence of str or number
-        Further values that stand for a missing cell: strings among the cells as written, numbers among numbers.
+        Further values that stand for a missing cell: strings among the cells as written, numbers among numbers (among
+        those of ``string_columns`` as ``-9`` or ``-9.0``).
     header : bool
         Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
     skip_rows : int
@@ -127,7 +131,8 @@ def read_table(
     )
     # As numbers too, since the parser is not told of them.
     large = tuple(large_number(text) for text in markers.strings)
-    return _mark(frame, Markers(markers.strings, (*markers.numbers, *(n for n in large if n is not None))))
+    markers = Markers(markers.strings, (*markers.numbers, *(number for number in large if number is not None)))
+    return _mark(frame, markers, string_columns)
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
@@ -231,6 +236,13 @@ def file_kind(path: Path) -> tuple[str, str]:
     )
 
 
+def _plain_forms(number: int | float) -> list[str]:
+    """How a number is written among numbers that are left as text: -9 and -9.0, but not -09."""
+    if math.isfinite(number) and number == int(number):
+        return [f"{int(number)}", f"{int(number)}.0"]
+    return [repr(float(number))]
+
+
 def _read_bytes(path: Path, compression: str) -> bytes:
     compression = compression.lower()
     if compression == ".zip":
@@ -272,8 +284,9 @@ def _opener(compression: str) -> Callable[..., Any]:
     return openers[compression]
 
 
-def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:
+def _mark(frame: pd.DataFrame, markers: Markers, string_columns: Collection[str] = ()) -> pd.DataFrame:
     """The frame with the user's missing values made missing."""
+    written = [form for number in markers.numbers for form in _plain_forms(number)]
     for name in frame.columns if markers.strings or markers.numbers else ():
         column = frame[name]
         if isinstance(column.dtype, pd.CategoricalDtype):
@@ -284,8 +297,10 @@ def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:
         values: list[object] | np.ndarray
         if family in NUMBERS:
             values = markers.within(key_dtype(column.dtype, family))
+        elif holds_text(column.dtype):
+            values = [*markers.strings, *(written if str(name) in string_columns else ())]
         else:
-            values = list(markers.strings) if holds_text(column.dtype) else []
+            values = []
         hit = column.isin(values) if len(values) else None
         if hit is not None and hit.any():
             frame[name] = with_room(column).mask(hit)

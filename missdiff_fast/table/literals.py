@@ -78,11 +78,10 @@ def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
 
 
 def large_number(text: str) -> int | float | None:
-    """The number that a text writes if float64 might round it, as pandas does with marks of missing cells; else None."""
-    numbers = read_numbers([text])
-    if numbers is None or abs(numbers[0].item()) < EXACT:
+    """The number that a text writes if float64 might round it, as pandas does where it is a mark; else None."""
+    if not _NUMBER.fullmatch(text) or abs(float(text)) < EXACT:
         return None
-    return numbers[0].item()
+    return int(text) if _WHOLE.fullmatch(text) and abs(int(text)) < 2**64 else float(text)
 
 
 def with_room(column: pd.Series) -> pd.Series:
