@@ -86,10 +86,12 @@ def _category(categories: list[object], value: str) -> object:
 
 
 def _reads_as(text: str, number: float) -> bool:
-    try:
-        return read_number(text) == number
-    except ValueError:
-        return False
+    for kind in (int, float):  # a float might be the rounded one of another integer
+        try:
+            return bool(kind(_plain(text)) == number)
+        except ValueError:
+            continue
+    return False
 
 
 def read_number(text: str) -> float:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from missdiff_fast._logit import draw_inputs, fit_intercept, sigmoid
 from missdiff_fast._seeding import check_seed
+from missdiff_fast.table.literals import with_room
 
 Mechanism = Literal["row", "column", "independent", "mar", "nmar"]
 Target = Literal["overall", "columns"]
@@ -299,10 +300,4 @@ def _without(column: pd.Series, observed: np.ndarray) -> pd.Series:
         return column.copy()
     if column.dtype == bool:
         column = column.astype("boolean")
-    elif isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu" and not _fits_float(column):
-        column = column.astype("UInt64" if column.dtype.kind == "u" else "Int64")
-    return column.where(kept)
-
-
-def _fits_float(column: pd.Series) -> bool:
-    return column.max() <= 2**53 and column.min() >= -(2**53)
+    return with_room(column).where(kept)

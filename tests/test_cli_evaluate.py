@@ -78,6 +78,18 @@ def test_a_column_of_strings_that_look_like_numbers_in_one_table(folder: Path) -
     assert run(folder) == 0
 
 
+def test_categorical_columns_are_compared_as_they_are_written(folder: Path) -> None:
+    for name, codes in (("real", ["01", "1", "10"]), ("synthetic", ["1", "1", "10"]), ("test", ["01", "1", "10"])):
+        table(0).assign(code=codes * 50).to_csv(folder / f"{name}.csv", index=False)
+    found = {}
+    for options in ((), ("--categorical", "code")):
+        assert run(folder, "-o", folder / "out.csv", *options) == 0
+        found[options] = pd.read_csv(folder / "out.csv").set_index("metric")["value"]["shapes"]
+    assert found[()] == 100
+    assert found["--categorical", "code"] < 95
+    assert run(folder, "--categorical", "cod") == 2
+
+
 def test_flags_with_holes_are_the_same_flags_where_there_are_none(folder: Path) -> None:
     whole = table(0).assign(flag=np.arange(150) % 3 == 0, code=[f"{i % 2:03}" for i in range(150)])
     hidden = np.arange(150)[:, None] < [0, 0, 0, 20, 0]

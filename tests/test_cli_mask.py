@@ -94,6 +94,16 @@ def test_holes_that_are_there_stay_and_rows_too(tmp_path: Path, capsys: pytest.C
     assert {line.split(",")[0] for line in lines[2::4]} == {""}
 
 
+@pytest.mark.parametrize("first", [2**53 + 1, 2**63 + 1])
+def test_large_numbers_keep_every_digit(first: int, tmp_path: Path) -> None:
+    rows = [f"{first + 2 * i},{i % 7}" if i % 5 else f",{i % 7}" for i in range(40)]
+    (tmp_path / "d.csv").write_text("\n".join(["n,k", *rows]) + "\n")
+    assert main(["mask", f"{tmp_path}/d.csv", "--seed", "1", "-o", f"{tmp_path}/out.csv"]) == 0
+    before, after = (pd.read_csv(tmp_path / name, dtype=str, keep_default_na=False) for name in ("d.csv", "out.csv"))
+    assert ((after == before) | (after == "")).all(axis=None)
+    assert 0 < (after["n"] == "").sum() - (before["n"] == "").sum() < 20
+
+
 def test_the_target_of_mar(data: str, capsys: pytest.CaptureFixture[str]) -> None:
     mar = ["mask", data, "--keep", "id", "--mechanism", "mar", "--observed-share", "0.5", "--seed", "1"]
     assert main([*mar, "--ratio", "0.9", "--target", "columns"]) == 0

@@ -96,3 +96,27 @@ def test_values_beyond_float32_are_as_far_out_as_it_reaches(scale: float, dtype:
     assert torch.isnan(table.values[2, 0])
     assert (table.values[:2].sign() == torch.tensor([[-1, 1], [1, -1]])).all()
     assert torch.isfinite(table.continuous[:2]).all()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "UInt64"])
+@pytest.mark.parametrize("given", ["int64", "uint64", "float64", "Int64"])
+def test_large_integers_of_other_dtypes_are_told_apart(dtype: str, given: str) -> None:
+    known = pd.Series([2**53 + 1, 2**53 + 2, 2**53 + 4, 5], dtype=dtype)
+    codec = Codec.fit(pd.DataFrame({"k": known, "x": known}), categorical_columns=["k"])
+    frame = pd.DataFrame({"k": pd.Series([5, 2**53 + 4], dtype=given), "x": pd.Series([2**53, 2**53 + 2], dtype=given)})
+    table = codec.encode(frame)
+    assert table.codes[:, 0].tolist() == [0, 3]
+    between, exact = table.continuous[:, 0].tolist()
+    starts = codec.boundaries.tolist()
+    assert between == pytest.approx(starts[0])
+    assert starts[1] <= exact < starts[2]
+    with pytest.raises(ValueError, match="column 'k' holds 9007199254740992"):
+        codec.encode(frame.assign(k=frame["x"]))
+
+
+def test_a_large_constant_is_told_from_its_neighbours() -> None:
+    frame = pd.DataFrame({"c": pd.Series([2**53 + 1] * 4, dtype="uint64"), "x": [1.0, 2.0, 3.0, 4.0]})
+    codec = Codec.fit(frame)
+    codec.check_constants(pd.DataFrame({"c": [2**53 + 1]}))
+    with pytest.raises(ValueError, match="9007199254740992 cannot be given"):
+        codec.check_constants(pd.DataFrame({"c": [2**53]}))

@@ -38,8 +38,9 @@ def test_separator_and_encoding_given(read) -> None:
     assert read("a:b\n1:2\n", separator=":")["b"].tolist() == [2]
     assert read("a  b\n1   2\n\n3 4\n", separator=r"\s+")["b"].tolist() == [2, 4]
     assert read("a,b\nЖ,2\n".encode("koi8-r"), encoding="koi8-r")["a"].tolist() == ["Ж"]
-    with pytest.raises(ValueError, match="separator must be one character"):
-        read("a,b\n1,2\n", separator="::")
+    for separator in ("::", "", "\n", "\r", "é", '"'):
+        with pytest.raises(ValueError, match="separator must be one character of ASCII"):
+            read("a,b\n1,2\n", "table.tsv", separator=separator)
     with pytest.raises(ValueError, match="encoding 'utf-99' is not known"):
         read("a,b\n1,2\n", encoding="utf-99")
     with pytest.raises(ValueError, match=r"table\.csv is not utf-8 text .* give the right encoding"):
@@ -124,6 +125,57 @@ def test_numbers_keep_every_digit(read) -> None:
     assert frame["b"].tolist() == [9007199254740993, 1, 18446744073709551615]
 
 
+SERIALS = [404684003123456789, 404684003123456790, 404684003123456791]
+
+
+@pytest.mark.parametrize(
+    ("first", "dtype"),
+    [
+        (SERIALS[0], "Int64"),
+        (2**53 + 1, "Int64"),
+        (-(2**63), "Int64"),
+        (2**63 - 3, "Int64"),
+        (2**63 + 1, "UInt64"),
+        (2**64 - 3, "UInt64"),
+    ],
+)
+@pytest.mark.parametrize("cell", ["{}", " {}", '"{}"', "{} "])
+def test_whole_numbers_beyond_float64_with_holes_are_exact(read, first: int, dtype: str, cell: str) -> None:
+    numbers = [first, first + 1, first + 2, 7]
+    rows = [*map(cell.format, numbers), "", "NA", " ", "?", '""']
+    frame = read("sn,b\n" + "".join(f"{row},1\n" for row in rows), missing_values=["?"])
+    assert frame["sn"].dtype == dtype
+    assert frame["sn"].tolist() == [*numbers, *[pd.NA] * 5]
+    whole = read("sn,b\n" + "".join(f"{cell.format(number)},1\n" for number in numbers))["sn"]
+    assert (whole.dtype, whole.tolist()) == (dtype.lower(), numbers)
+    bare = read("".join(f"{row},1\n" for row in rows), header=False, missing_values=["?"])
+    assert bare[0].tolist() == frame["sn"].tolist()
+
+
+def test_whole_numbers_that_no_dtype_holds_stay_as_they_are_written(read) -> None:
+    for first in ("-1", "18446744073709551616", "-9223372036854775809"):
+        frame = read(f"a,b\n{first},1\n9223372036854775809,2\n,3\nNA,4\n5,5\n")
+        assert frame["a"].dtype == object
+        assert frame["a"].tolist() == [first, "9223372036854775809", np.nan, np.nan, "5"]
+    amounts = read("a,b\n18446744073709551616,1\n1.5,2\n,3\n")["a"]
+    assert (amounts.dtype, amounts.tolist()[:2]) == ("float64", [2.0**64, 1.5]), "amounts are floats"
+    assert read("a;b\n1.500;1\n2.500;2\n", decimal=",")["a"].tolist() == ["1.500", "2.500"], "thousands are not"
+
+
+def test_a_mark_that_is_a_number_is_exact_too(read) -> None:
+    text = "a,b\n9007199254740992,1\n9007199254740993,2\n,3\n"
+    assert read(text, missing_values=[2**53 + 1])["a"].tolist() == [2**53, pd.NA, pd.NA]
+    assert read(text, missing_values=[2.0**53])["a"].tolist() == [pd.NA, 2**53 + 1, pd.NA]
+    assert read(text, missing_values=["9007199254740993"])["a"].tolist() == [2**53, pd.NA, pd.NA]
+    assert read(text.replace(",3", "x,3"), missing_values=["9007199254740993", "x"])["a"].tolist()[0] == 2**53
+    unsigned = "a,b\n18446744073709551615,1\n18446744073709551614,2\n"
+    assert read(unsigned, missing_values=["18446744073709551615"])["a"].tolist() == [pd.NA, 2**64 - 2]
+    beyond = "a,b\n18446744073709551616,1\n18446744073709551617,2\n"
+    assert read(beyond, missing_values=["18446744073709551617"])["a"].isna().tolist() == [False, True]
+    assert read("a,b\n1e20,1\n1.5,2\n", missing_values=["1e20"])["a"].isna().tolist() == [True, False]
+    assert read(text.replace(",3", "1,3"), missing_values=[2.0**53])["a"].tolist()[1:] == [2**53 + 1, 1]
+
+
 def test_iso_dates_are_dates_and_others_strings(read) -> None:
     frame = read("d,t,o,m\n2024-02-29,2024-02-29 13:30:00.5,1/2/2024,2024-01-01\n,2024-03-01T01:00,3/2/2024,soon\n")
     assert frame["d"].tolist() == [pd.Timestamp("2024-02-29"), pd.NaT]
@@ -204,6 +256,18 @@ def test_header(read) -> None:
         read("a,b\n1,2\n", skip_rows=-1)
 
 
+def test_line_breaks_within_names_stay(read) -> None:
+    frame = read('"body\nweight",x,"first\r\nname",firstname\n1,2,a,b\n')
+    assert list(frame.columns) == ["body\nweight", "x", "first\nname", "firstname"]
+    assert frame.iloc[0].tolist() == [1, 2, "a", "b"]
+
+
+def test_the_name_given_to_a_column_without_one_is_no_others(read) -> None:
+    with pytest.raises(ValueError, match=r"'Unnamed: 1' more than once in line 1 \(a column .* called so\): give each"):
+        read("a,,Unnamed: 1\n1,2,3\n")
+    assert list(read("a,,Unnamed: 2\n1,2,3\n").columns) == ["a", "Unnamed: 1", "Unnamed: 2"]
+
+
 def test_lines_that_differ_are_named(read) -> None:
     text = "a,b\n" + "1,2\n1,2,3\n" * 6 + "1,2\n"
     with pytest.raises(ValueError, match=r"line 3: .*\(and 5 more such: lines 5, 7, 9, \.\.\.\): mend"):
@@ -236,3 +300,5 @@ def test_string_columns_are_read_as_they_are_written(read) -> None:
     assert frame["odd"].tolist() == ["a", "1", "2.50"]
     assert read("1,x\n02,y\n", header=False, string_columns=["0"])[0].tolist() == ["1", "02"]
     assert read("a,b\n-9,1\n8,-9\n", string_columns=["a"], missing_values=["-9"])["a"].tolist() == [np.nan, "8"]
+    marked = read("a,b\n-9.0,-9.0\n-09,8\n-9,9\n9,9\n", string_columns=["a"], missing_values=[-9])
+    assert marked["a"].fillna("").tolist() == ["", "-09", "", "9"], "a number stands for its plain forms"

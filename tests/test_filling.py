@@ -99,6 +99,30 @@ def test_a_dtype_that_can_not_hold_the_fill_gives_way_to_the_learnt_one() -> Non
     assert filled["k"].tolist() == ["b", "b"]
 
 
+@pytest.mark.parametrize(
+    ("learnt", "later", "kept"),
+    [
+        (["0.5", "1.5", "2.5"], pd.array([2**53 + 1, None], dtype="Int64"), [2**53 + 1, 1.5]),
+        (pd.array([2**63, 2**63 + 1, 2**63 + 2], dtype="UInt64"), pd.array([-5, None], dtype="Int64"), [-5, 2**63 + 1]),
+        (pd.array([-7, -6, -5], dtype="Int64"), pd.array([2**63 + 1, None], dtype="UInt64"), [2**63 + 1, -6]),
+        (["0.5", "1.5", "2.5"], ["9007199254740993", "?"], [2**53 + 1, 1.5]),
+        (["3", "?", "4"], ["18446744073709551615", "?"], [2**64 - 1, 4]),
+    ],
+)
+def test_observed_integers_are_kept_where_the_learnt_dtype_would_change_them(
+    learnt: object, later: object, kept: list[object]
+) -> None:
+    numbers = pd.to_numeric(learnt) if isinstance(learnt, list) and "?" not in learnt else learnt
+    codec = Codec.fit(pd.DataFrame({"x": numbers, "other": [1, 2, 3]}), missing_values=["?"])
+    layout = codec.layout
+    draw = codec.decode(
+        torch.ones(2, layout.num_continuous, dtype=torch.int32),
+        torch.ones(2, layout.num_categorical, dtype=torch.int16),
+    )
+    filled = codec.fill(pd.DataFrame({"x": later, "other": [1, 2]}), draw)
+    assert filled["x"].tolist() == kept
+
+
 def test_nothing_missing_gives_the_frame() -> None:
     frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]})
     codec = Codec.fit(frame)

@@ -104,3 +104,10 @@ def test_what_is_no_value_is_refused(codec: Codec, text: str, message: str) -> N
     with pytest.raises(ValueError, match="--given ") as refusal:
         parse_given(codec, text)
     assert message in str(refusal.value)
+
+
+def test_large_categories_are_told_apart() -> None:
+    codec = Codec.fit(pd.DataFrame({"k": [2**53, 2**53 + 2, 5, 2**53]}), categorical_columns=["k"])
+    assert parse_given(codec, "k=9007199254740992.0") == ("k", 2**53)
+    with pytest.raises(ValueError, match="'9007199254740993' is no category"):
+        parse_given(codec, "k=9007199254740993")

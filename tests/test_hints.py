@@ -52,12 +52,69 @@ def test_a_second_header(warned) -> None:
     assert warned("title,,\n" + text, skip_rows=1)[-1].endswith("pass skip_rows=2")
 
 
+def test_a_header_read_as_data(warned) -> None:
+    (found,) = warned("age,sex,stay\n1,m,?\n4,f,6\n7,f,8\n", header=False, missing_values=["?"])
+    assert found == (
+        "t.csv: the first row holds texts such as 'age' where all others hold numbers; it looks like a header: leave "
+        "out header=False"
+    )
+    header, marks = warned("age,sex,stay\n1,m,?\n4,f,6\n7,f,8\n", header=False)
+    assert header == found
+    assert marks.startswith("t.csv holds '?' in column 2. ")
+    names = "age," + ",".join(f"name{i}" for i in range(9))
+    rows = "".join(f"{i}," + ",".join("abc"[(i + j) % 3] for j in range(9)) + "\n" for i in range(6))
+    (found,) = warned(f"{names}\n{rows}", header=False)
+    assert "such as 'age'" in found, "the only column of numbers"
+    (found,) = warned("1,lost,2,5\n1,3,2,5\n4,5,6,8\n7,7,8,8\n", header=False)
+    assert "'lost' in column 1" in found, "a mark in the first row"
+
+
+def test_texts_among_dates(warned) -> None:
+    (found,) = warned("d,n\n2024-01-05,1\nunknown,2\n2024-01-06,3\n2024-01-07 10:30,4\n")
+    assert found.startswith("t.csv holds 'unknown' in column 'd'. What stands for a missing cell has to be named, ")
+
+
+def test_cells_that_make_texts_of_dates_or_numbers(warned) -> None:
+    text = "d,x,n,k\n2020-02-28,1.5,18446744073709551616,a\n2020-02-30,1e999,7,b\n,-2.5,,c\n2020-03-01,,9,a\n"
+    days, sizes, wholes = warned(text)
+    end = ", so that the whole column is text. Mend it, or have it count as missing, missing_values="
+    assert days == f"t.csv: column 'd' holds '2020-02-30', no date from 1678 to 2261{end}['2020-02-30']"
+    assert sizes == f"t.csv: column 'x' holds '1e999', no number that float64 holds{end}['1e999']"
+    assert wholes == (
+        f"t.csv: column 'n' holds '18446744073709551616', no whole number of 64 bits{end}['18446744073709551616']; or "
+        "write one of the numbers with a decimal point, if they are amounts"
+    )
+    assert warned(text, missing_values=["2020-02-30", "1e999", "18446744073709551616"]) == []
+    assert warned(text, string_columns=["d", "x", "n"]) == []
+    (signs,) = warned("n,k\n-1,a\n9223372036854775808,b\n5,b\n")
+    assert "column 'n' holds '9223372036854775808', no whole number of 64 bits" in signs
+    (both,) = warned("d;x\n1,5;a\n-1e999;b\n1e999;b\n", decimal=",")
+    assert "column 'd' holds '-1e999' and 1 more" in both
+
+
+def test_leading_zeros(warned) -> None:
+    text = "zip,icd,day,n\n02139,1E2,01/02/2024,1\n10115,100,05:30,0\n08001,01E2,1,0.5\n,,,\n1,2,3,4\n"
+    (found,) = warned(text)
+    assert found == (
+        "t.csv: columns of numbers lose leading zeros: '02139' in column 'zip', '01E2' in column 'icd'. If they are "
+        "codes, have them as they are written, string_columns=['zip', 'icd']"
+    )
+    assert warned(text, string_columns=["zip", "icd"]) == []
+    assert "'0404684003123456789' in column 'n'" in warned("n,k\n0404684003123456789,a\n,b\n,b\n")[0]
+    assert warned("a,b\n007,x\nabc,y\n01,y\n1a,x\n2b,y\n") == [], "text, of which nothing is lost"
+    assert "'-07' in column 0" in warned("-07,1\n5,2\n", header=False)[0]
+    assert "'007,5' in column 'a'" in warned('a;b\n"007,5";1\n8;2\n')[0]
+    assert "'007' in column 'a'" in warned("a b\n1  2\n007 3\n", separator=r"\s+")[0]
+    assert "'00' in column 'hour'" in warned("hour,b\n00,1\n01,2\n" + "10,3\n" * 9)[0]
+    assert warned("a,b,007,d,e\n0.7,0,0e5,1,1\n-0.5,00:30,0,1,1\n1,1,2,1,1\n") == []
+
+
 def test_marks_among_numbers(warned) -> None:
     text = "a,b,c,d\n1,?,x,1\n2,2,y,2\n?,3,?,3\n4,4,x,-\n"
     (found,) = warned(text)
     assert found == (
         "t.csv holds '?' in 3 columns ('a', 'b', 'c'); '-' in column 'd'. What stands for a missing cell has to be "
-        "named, missing_values=['?', '-']; otherwise it counts as a category, and so do the numbers beside it"
+        "named, missing_values=['?', '-']; otherwise it counts as a category, and so do the numbers or dates beside it"
     )
     (left,) = warned(text, missing_values=["?"])
     assert left.startswith("t.csv holds '-' in column 'd'. ")

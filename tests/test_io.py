@@ -97,6 +97,19 @@ def test_an_index_called_as_a_column_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "t.parquet")
 
 
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]"])
+def test_large_integers_are_marked_one_by_one(tmp_path: Path, dtype: str) -> None:
+    column = pd.Series([2**53, 2**53 + 1, 2**53 + 2, -9], dtype=dtype)
+    write_table(pd.DataFrame({"n": column}), tmp_path / "t.parquet")
+    read = read_table(tmp_path / "t.parquet", missing_values=[2**53 + 1, -9.0, 2**70, -np.inf])["n"]
+    assert read.tolist() == [2**53, pd.NA, 2**53 + 2, pd.NA]
+    small = pd.DataFrame({"x": np.array([0.1, 0.2], dtype=np.float32), "n": [1, 2]})
+    write_table(small, tmp_path / "t.parquet")
+    read = read_table(tmp_path / "t.parquet", missing_values=[0.1, 1])
+    assert read.isna().to_numpy().tolist() == [[True, True], [False, False]]
+    assert [str(kind) for kind in read.dtypes] == ["float32", "float64"]
+
+
 @pytest.mark.parametrize("values", [[None, "a", None, "b", None], [np.nan, 1.5, np.nan, np.nan]])
 def test_one_column_comes_back_with_its_holes(tmp_path: Path, values: list[object]) -> None:
     frame = pd.DataFrame({"x": values})

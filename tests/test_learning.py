@@ -280,3 +280,32 @@ def test_numbers_are_no_identifiers(name: str | int, values: np.ndarray, recwarn
 def test_identifiers_named_categorical_are_not_warned_of(recwarn: pytest.WarningsRecorder) -> None:
     Codec.fit(pd.DataFrame({"id": ids(), "x": ids() % 5}), categorical_columns=["id"])
     assert len(recwarn) == 0
+
+
+def test_numbers_among_marks_are_exact() -> None:
+    decimals = ["0.1257302210933933", "-0.1321048632913019", "0.6404226504432821", "?"]
+    frame = pd.DataFrame(
+        {
+            "u": ["18446744073709551615", "?", "9223372036854775809", "3"],
+            "i": ["9007199254740993", "9007199254740992", "?", "-5"],
+            "x": decimals,
+            "far": ["18446744073709551615", "-1", "-1", "?"],
+        }
+    )
+    codec = Codec.fit(frame, missing_values=["?"])
+    assert [(column.family, str(column.dtype)) for column in codec.schema] == [
+        ("integer", "UInt64"),
+        ("integer", "Int64"),
+        ("float", "float64"),
+        ("string", "object"),
+    ]
+    assert codec._coders["u"].keys.tolist() == [3, 2**63 + 1, 2**64 - 1]
+    assert codec._coders["i"].keys.tolist() == [-5, 2**53, 2**53 + 1]
+    assert codec._coders["x"].keys.tolist() == sorted(map(float, decimals[:3]))
+
+
+def test_a_mark_among_large_integers_is_exact() -> None:
+    frame = pd.DataFrame({"n": [2**53, 2**53 + 1, 2**53 + 2, 7]})
+    for mark in (2**53 + 1, 2.0**53):
+        codec = Codec.fit(frame, missing_values=[mark, 2**80, float("inf")])
+        assert codec._coders["n"].keys.tolist() == sorted({2**53, 2**53 + 1, 2**53 + 2, 7} - {int(mark)})

@@ -65,11 +65,20 @@ def _as_drops(found: re.Match[str]) -> str:
     return " ".join(f"--drop {text}" for text in re.findall(_QUOTED, found[1]))
 
 
+def _as_ways_of_keeping(found: re.Match[str]) -> str:
+    names = re.findall(_QUOTED, found[1])
+    named, kept = (" ".join(f"--{option} {name}" for name in names) for option in ("categorical", "keep"))
+    return f"with {named} (fit, evaluate) or {kept} (mask)"
+
+
 # How the package's messages, which speak to Python, are said to users of the command.
 _OPTIONS = (
     (re.compile(r"header=False"), "--no-header"),
+    (re.compile(r"\b(separator|decimal) must be"), r"--\1 must be"),
+    (re.compile(r"skip_rows must be"), "--skip-rows must be"),
     (re.compile(r"skip_rows=(\d+)"), r"--skip-rows \1"),
     (re.compile(rf"missing_values=\[({_LIST})\]"), _as_options),
+    (re.compile(rf"string_columns=\[({_LIST})\]"), _as_ways_of_keeping),
     (re.compile(rf"frame\.drop\(columns=\[({_LIST})\]\)"), _as_drops),
     (re.compile(r"raise max_categories"), "raise --max-categories"),
     (re.compile(r"lower ratio or observed_share"), "lower --ratio or --observed-share"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,14 +86,18 @@ def _whole(column: pd.Series) -> pd.Series:
 
 def markers(texts: list[str]) -> list[str | float]:
     """Each mark as it is written, and as a number too where it is one, so that -999 also stands for -999.0."""
-    return [*texts, *(read_number(text) for text in texts if _is_finite(text))]
+    return [*texts, *(number for number in map(_number, texts) if number is not None)]
 
 
-def _is_finite(text: str) -> bool:
+def _number(text: str) -> float | None:
+    """A finite number, an integer of 64 bits as such: as a float it would stand for its neighbours too."""
     try:
-        return math.isfinite(read_number(text))
+        number = read_number(text)
     except ValueError:
-        return False
+        return None
+    if not math.isfinite(number):
+        return None
+    return int(text) if abs(number) < 2**64 and re.fullmatch(r"\s*[+-]?\d+\s*", text) else number
 
 
 def load(args: argparse.Namespace) -> MissDiff:

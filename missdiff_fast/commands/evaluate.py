@@ -29,6 +29,13 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         action="append",
         help="a column to be taken as numbers (repeatable; default: all of numbers); the others are categories",
     )
+    parser.add_argument(
+        "--categorical",
+        metavar="COL",
+        action="append",
+        default=[],
+        help="a column of a CSV file to be taken as it is written, as it was in fit (repeatable)",
+    )
     group = parser.add_argument_group("utility: models learn from SYNTHETIC to predict a column of TEST")
     group.add_argument("--test", metavar="TEST", type=Path, help="complete real rows that the fit has not seen")
     group.add_argument("--target", metavar="COL", help="the column to predict")
@@ -70,7 +77,8 @@ def run(args: argparse.Namespace) -> None:
     for path in paths:
         check_input(path)
     marks = markers(args.missing_values)
-    real = _read(args, args.data, marks)
+    real = _read(args, args.data, marks, args.categorical)
+    known(args.categorical, real, "--categorical")
     # Not all columns of objects: flags with holes are such too.
     strings = [column for column in real.columns if infer_dtype(real[column], skipna=True) == "string"]
     synthetic = _read(args, args.synthetic, marks, strings)

@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         metavar="COL",
         action="append",
         default=[],
-        help="a column of numbers that are names (repeatable)",
+        help="a column of numbers that are names: categories, of a CSV file the texts as written (repeatable)",
     )
     columns.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
     columns.add_argument(
@@ -68,12 +68,15 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 def run(args: argparse.Namespace) -> None:
     """Train a model on a table and save it, also when Ctrl-C cuts the training short."""
     from missdiff_fast.commands._tables import check_output, known, markers, read, say
+    from missdiff_fast.table.hints import warn_of_texts
 
     check_output(args.output, args.data)
     settings = dict(map(_setting, args.setting))
     missing_values = markers(args.missing_values)
-    frame = read(args, missing_values)
+    # As text a code keeps its leading zeros, and what is dropped gives no cause for warnings.
+    frame = read(args, missing_values, [*args.categorical, *args.drop])
     frame = frame.drop(columns=known(args.drop, frame, "--drop"))
+    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name)
     holes = float(frame.isna().to_numpy().mean()) if frame.size else 0.0
     say(args, f"{args.data}: {len(frame):,} rows, {frame.shape[1]} columns, {holes:.1%} of the cells missing")
     from missdiff_fast.model import MissDiff

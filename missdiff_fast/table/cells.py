@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.dtypes import family_of, to_keys
+from missdiff_fast.table.literals import read_numbers
 
 
 class RefusedError(Exception):
@@ -64,9 +65,18 @@ class Markers:
             return pd.Index(keys, dtype=object).isin(self.strings)
         hit = np.zeros(len(keys), dtype=bool)
         if family in ("integer", "float"):
-            for number in self.numbers:
+            for number in self.within(keys.dtype):
                 hit |= keys == number
         return hit
+
+    def within(self, dtype: np.dtype) -> np.ndarray:
+        """The markers that are numbers of a dtype, in it: compared with floats, large integers would all be alike."""
+        if dtype.kind not in "iu":
+            with np.errstate(over="ignore"):
+                return np.array(self.numbers, dtype=np.float64).astype(dtype)
+        reach = np.iinfo(dtype)
+        whole = [int(number) for number in self.numbers if np.isfinite(float(number)) and number == int(number)]
+        return np.array([number for number in whole if reach.min <= number <= reach.max], dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -168,8 +178,8 @@ def _mark(cells: Cells, markers: Markers, parse: str) -> Cells:
     place = np.append(np.where(hit, -1, np.cumsum(~hit) - 1), -1)
     codes, keys = place[cells.codes], cells.keys[~hit]
     if parse == "always" or (parse == "auto" and hit.any() and len(keys)):
-        numbers = pd.to_numeric(pd.Series(keys, dtype=object), errors="coerce").to_numpy()
-        if numbers.dtype.kind in "iuf" and np.isfinite(numbers).all():
+        numbers = read_numbers([key.strip() for key in keys])
+        if numbers is not None:
             family = "float" if numbers.dtype.kind == "f" else "integer"
             # Numbers, so markers that are numbers apply. (Equal numbers written in two ways are two keys.)
             codes = np.append(np.where(markers.match(numbers, family), -1, np.arange(len(numbers))), -1)[codes]

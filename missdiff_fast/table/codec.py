@@ -13,7 +13,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
-from missdiff_fast.table.columns import Categorical, Coder, Continuous, are_whole
+from missdiff_fast.table.columns import Categorical, Coder, Continuous, are_whole, comparable
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, as_series, unit_of
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.filling import fill_column
@@ -249,10 +249,11 @@ class Codec:
             if name not in cells:
                 continue
             coder = self._coders[name]
-            strange = cells[name].observed() != coder.keys[0]
+            given, known = comparable(cells[name].observed(), coder.keys)
+            strange = given != known[0]
             if strange.any():
-                value, known = cells[name].observed()[strange].tolist()[0], as_series(coder.table).tolist()[0]
-                raise ValueError(f"column {name!r} was constant in fit, {known!r}: {value!r} cannot be given")
+                value, only = cells[name].observed()[strange].tolist()[0], as_series(coder.table).tolist()[0]
+                raise ValueError(f"column {name!r} was constant in fit, {only!r}: {value!r} cannot be given")
 
     @property
     def scales(self) -> Tensor:

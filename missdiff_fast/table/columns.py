@@ -16,6 +16,7 @@ from pandas.api.extensions import ExtensionArray
 
 from missdiff_fast.table.cells import Cells
 from missdiff_fast.table.dtypes import Dtype, key_dtype, restore
+from missdiff_fast.table.literals import are_large
 from missdiff_fast.table.resolution import Resolution
 
 MAX_VALUES = 65_536  # distinct values kept of a continuous column
@@ -80,7 +81,7 @@ class Categorical:
             codes, keys = pd.factorize(keys)
             codes = np.where(cells.missing, -1, codes)
         here, there = comparable(keys, self.keys)
-        place = pd.Index(there).get_indexer(pd.Index(here))
+        place = pd.Index(there, dtype=there.dtype).get_indexer(pd.Index(here, dtype=here.dtype))
         used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
         unseen = keys[used & (place < 0)]
         return np.append(place, -1)[codes].astype(np.int16), unseen
@@ -196,4 +197,6 @@ def comparable(given: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.nda
     if given.dtype.kind == "f" and known.dtype.kind == "f":
         with np.errstate(over="ignore"):
             return given.astype(known.dtype), known
+    if are_large(given) or are_large(known):  # as Python's numbers, which compare exactly
+        return given.astype(object), known.astype(object)
     return given.astype(np.float64), known.astype(np.float64)

@@ -6,20 +6,21 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.dtypes import holds_text
-from missdiff_fast.table.hints import warn_of_header, warn_of_marks
+from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
+from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room
+from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import find_decimal, find_separator
 
 # What counts as missing in text. The word None is not among them: data sets use it as a category.
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A")
 WHITESPACE = r"\s+"
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?")
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,11 @@ def read_delimited(
         raise ValueError(f"{source} is empty")
     if separator is None:
         separator = find_separator(lines)
-    elif len(separator) != 1 and separator != WHITESPACE:
-        raise ValueError(f"separator must be one character, or {WHITESPACE!r} for white space, got {separator!r}")
+    elif separator != WHITESPACE and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r'):
+        raise ValueError(
+            f"separator must be one character of ASCII, no quote and no line break, or '{WHITESPACE}' for white "
+            f"space, got {separator!r}"
+        )
     if decimal is None:
         decimal = find_decimal(lines, separator)
     elif decimal not in (".", ","):
@@ -70,31 +74,57 @@ def read_delimited(
         first, last = rows.first[at], rows.last[at]
         lines[first - 1 : last] = [hole if holes[at] else ""] + [""] * (last - first)
     rows = replace(rows, blank=rows.blank & ~holes)
-    try:
-        frame = pd.read_csv(
-            io.StringIO("\n".join(lines)),
+    table = "\n".join(lines)
+
+    def parse(columns: Sequence[Name] | None, as_text: Collection[Name]) -> pd.DataFrame:
+        return pd.read_csv(
+            io.StringIO(table),
             sep=separator,
             decimal=decimal,
             header=0 if header else None,
             names=names,
+            usecols=None if columns is None else list(columns),
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values=[*MISSING_TEXTS, *markers],
-            dtype=dict.fromkeys(strings, object),
+            na_values=[*MISSING_TEXTS, *(mark for mark in markers if large_number(mark) is None)],
+            dtype=dict.fromkeys(as_text, object),
             low_memory=False,
             float_precision="round_trip",
         )
+
+    try:
+        frame = parse(None, strings)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{source} can't be read as a table: {error}") from error
+    # The parser makes floats of whole numbers with holes, and floats pass over some of the large ones.
+    rounded = [name for name in frame.columns if frame[name].dtype == "float64" and (frame[name].abs() >= EXACT).any()]
+    if rounded:
+        texts = parse(rounded, rounded)
+        whole = [name for name in rounded if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
+        frame[whole] = texts[whole]
     for name in frame.columns:
         frame[name] = _tidied(frame[name], markers, decimal, parse=name not in strings)
     frame = _without_empty_columns(frame, widths, rows, header, source)
     if len(frame):
         if header:
             warn_of_header(frame, source)
-        warn_of_marks(frame.drop(columns=list(strings)), source, header=header, skip_rows=skip_rows)
+        others = frame.drop(columns=list(strings))
+        warn_of_marks(others, source, header=header, skip_rows=skip_rows)
+        warn_of_unheld(others, source, decimal)
+        numbers = list(others.select_dtypes("number").columns)
+        if _has_zeros(table, separator, decimal):
+            warn_of_zeros(parse(numbers, numbers), source)
     return frame
+
+
+def _has_zeros(table: str, separator: str, decimal: str) -> bool:
+    """Whether there may be a number with leading zeros among the cells of a text."""
+    end = r"\s" if separator == WHITESPACE else rf"{re.escape(separator)}\n"
+    # The engine leaps from one zero to the next, and looks back only from those before a digit.
+    start = rf'0\d(?:(?<=[{end} \t"]0\d)|(?<=[{end} \t"][+-]0\d))'
+    rest = rf'\d*(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?[ \t"]*(?:$|[{end}])'
+    return re.search(start + rest, f"\n{table}", re.ASCII) is not None
 
 
 def _rows(lines: list[str], separator: str, source: str) -> _Rows:
@@ -145,7 +175,7 @@ def _names(
         _require_even(rows, full, int(fields[0]), "the first row has", source)
         return list(range(int(fields[0]))), (int(fields[0]), int(fields[0]))
     at = full[0]
-    head = lines[rows.first[at] - 1 : rows.last[at]]
+    head = [f"{line}\n" for line in lines[rows.first[at] - 1 : rows.last[at]]]  # a name in quotes may span lines
     if separator == WHITESPACE:
         names = head[0].split()
     else:
@@ -159,14 +189,16 @@ def _names(
     # One field more on every line is a separator at its end; whether nothing is in it shows once it is read.
     _require_even(rows, full[1:], width, "the header has" if width == given else "most lines have", source)
     names += [""] * (width - len(names))
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    called = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+    twice = sorted({name for name in called if called.count(name) > 1})
     if twice:
+        ours = "" if any(names.count(name) > 1 for name in twice) else " (a column without a name is called so)"
         raise ValueError(
             f"{source} has the column name{'s' if len(twice) > 1 else ''} {', '.join(map(repr, twice))} more than once "
-            f"in line {rows.first[at]}: give each column a name of its own, or, if that line is no header, "
+            f"in line {rows.first[at]}{ours}: give each column a name of its own, or, if that line is no header, "
             "pass header=False"
         )
-    return [name or f"Unnamed: {i}" for i, name in enumerate(names)], (given, width)
+    return called, (given, width)
 
 
 def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source: str) -> None:
@@ -220,15 +252,16 @@ def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse:
     if not len(uniques) or not all(isinstance(value, str) for value in uniques):
         return column
     plain = pd.Series([value.strip() for value in uniques], dtype=object)
-    stripped = bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
-    if stripped:
-        plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
+    # The parser leaves what is missing as text among whole numbers beyond int64, and wherever white space is around it.
+    plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
     known = plain.dropna()
-    values: pd.Series | None = plain if stripped else None
-    if parse and stripped:
-        numbers = pd.to_numeric(known.str.replace(",", ".") if decimal == "," else known, errors="coerce")
-        values = numbers if numbers.notna().all() else values
-    if parse and all(_DATE.fullmatch(value) for value in known):
+    changed = len(known) < len(plain) or bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
+    values: pd.Series | None = plain if changed else None
+    numbers = read_numbers(known.tolist(), decimal) if parse else None
+    if numbers is not None:
+        values = pd.Series(numbers, index=known.index)
+        values = with_room(values) if len(known) < len(plain) or (codes < 0).any() else values
+    elif parse and len(known) and all(DATE.fullmatch(value) for value in known):
         dates = pd.to_datetime(known, format="ISO8601", errors="coerce")
         values = dates if dates.notna().all() else values
     if values is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionArray
 
 from missdiff_fast.table.cells import Cells
-from missdiff_fast.table.dtypes import Dtype, as_series, restore
+from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_series, restore
 from missdiff_fast.table.schema import Column
 
 
@@ -36,9 +38,7 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
     if cells.parsed:
         read = pd.Series(cells.observed())
         dtype: Dtype = column.dtype if column.family == "float" or cells.family == "integer" else "float64"
-        array = filled.astype(dtype).array.copy()
-        array[~missing] = read.astype(dtype).array
-        return as_series(array, series.index)
+        return as_series(_placed(filled.astype(dtype), read, ~missing), series.index)
     if missing.all() and len(missing):
         return as_series(filled.array.copy(), series.index)
     if not missing.any():
@@ -59,10 +59,27 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
         )
     except (TypeError, ValueError):
         kept = False
-    if not kept:
+    if not kept and cells.family in NUMBERS and column.family in NUMBERS:
+        array = _placed(filled, series[~missing], ~missing)
+    elif not kept:
         array = filled.array.copy()
         array[~missing] = series.array[~missing]
     return as_series(array, series.index)
+
+
+def _placed(filled: pd.Series, observed: pd.Series, where: np.ndarray) -> ExtensionArray:
+    """Filled numbers with the observed ones in their places: as objects if the filled ones' dtype would change any."""
+    array, values = filled.array.copy(), observed.astype(object).to_numpy()
+    try:
+        array[where] = observed.astype(filled.dtype).array
+    except (TypeError, ValueError):
+        kept = False
+    else:
+        kept = bool((pd.Series(array[where]).astype(object).to_numpy() == values).all())
+    if not kept:
+        array = filled.astype(object).array.copy()
+        array[where] = values
+    return array
 
 
 def _with_categories(series: pd.Series, new: list[object]) -> pd.Series:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from missdiff_fast.table.dtypes import holds_text
+from missdiff_fast.table.literals import DATE, find_unheld
+from missdiff_fast.table.schema import Name
 
 _STACK = 4  # from a warning here up to whoever called read_table
 _SHOWN = 3
+_PADDED = re.compile(r"[+-]?0\d")
 _MOST_MARKS = 3  # with more texts among its numbers, a column is one of codes
 
 
@@ -31,16 +36,31 @@ def warn_of_header(frame: pd.DataFrame, source: str) -> None:
 def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: int) -> None:
     """Warn of texts among numbers, and of question marks: a second header line, or marks of missing cells."""
     found = {name: _odd_texts(frame[name]) for name in frame.columns if holds_text(frame[name].dtype)}
-    first = {name: frame[name].iloc[0] for name, texts in found.items() if list(texts.values()) == [1]}
-    first = {name: text for name, text in first.items() if text in found[name]}
-    if header and len(set(first.values())) > frame.shape[1] / 4:
-        found = {name: texts for name, texts in found.items() if name not in first}
+    first = {name: frame[name].iloc[0] for name in found}
+    first = {name: text for name, text in first.items() if found[name].get(text) == 1}
+    # A header among the rows leaves no column of numbers; a second one may have gaps.
+    alone = not header and not any(pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes)
+    if first and (alone or len(set(first.values())) > frame.shape[1] / 4):
+        found = {
+            name: {text: count for text, count in texts.items() if text == "?" or (header and text != first.get(name))}
+            for name, texts in found.items()
+        }
+        remedy = f"if it is the header and the line before it is none, pass skip_rows={skip_rows + 1}"
         warnings.warn(
             f"{source}: the first row holds texts such as {next(iter(first.values()))!r} where all others hold "
-            f"numbers; if it is the header and the line before it is none, pass skip_rows={skip_rows + 1}",
+            f"numbers; {remedy if header else 'it looks like a header: leave out header=False'}",
             stacklevel=_STACK,
         )
-    marks: dict[str, list[object]] = {}
+    _warn_of_texts(found, source)
+
+
+def warn_of_texts(frame: pd.DataFrame, source: str) -> None:
+    """Warn of texts among numbers, and of question marks, wherever they are."""
+    _warn_of_texts({name: _odd_texts(frame[name]) for name in frame.columns if holds_text(frame[name].dtype)}, source)
+
+
+def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
+    marks: dict[str, list[Name]] = {}
     for name, texts in found.items():
         # V45 among 250 and 401 is a code like them, and so may be what else stands there.
         codes = any(re.search(r"\d", text) for text in texts)
@@ -54,17 +74,51 @@ def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: 
         more = f"; and {len(often) - _SHOWN} more" if len(often) > _SHOWN else ""
         warnings.warn(
             f"{source} holds {each}{more}. What stands for a missing cell has to be named, "
-            f"missing_values={often[:_SHOWN]!r}; otherwise it counts as a category, and so do the numbers beside it",
+            f"missing_values={often[:_SHOWN]!r}; otherwise it counts as a category, and so do the numbers or dates "
+            "beside it",
+            stacklevel=_STACK + 1,
+        )
+
+
+def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
+    """Warn of cells that make text of a column of numbers or of dates, since no dtype holds them."""
+    for name in frame.columns:
+        at = frame[name].first_valid_index() if holds_text(frame[name].dtype) else None
+        first = "" if at is None else frame[name][at]
+        if not isinstance(first, str) or not (_looks_numeric(first) or DATE.fullmatch(first)):
+            continue  # as most columns of text do, at little cost
+        kind, cells = find_unheld(frame[name].dropna().unique().tolist(), decimal)
+        if cells:
+            more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
+            point = "; or write one of the numbers with a decimal point, if they are amounts" if "whole" in kind else ""
+            warnings.warn(
+                f"{source}: column {name!r} holds {cells[0]!r}{more}, {kind}, so that the whole column is text. Mend "
+                f"it, or have it count as missing, missing_values={cells[:_SHOWN]!r}{point}",
+                stacklevel=_STACK,
+            )
+
+
+def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
+    """Warn of leading zeros in columns that were read as numbers; `texts` are their cells as written."""
+    cells = {name: texts[name].dropna().astype(str).str.strip().unique() for name in texts.columns}
+    padded = {name: next((text for text in column if _PADDED.match(text)), None) for name, column in cells.items()}
+    found = {name: text for name, text in padded.items() if text is not None}
+    if found:
+        each = ", ".join(f"{text!r} in column {name!r}" for name, text in list(found.items())[:_SHOWN])
+        more = f", and in {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        warnings.warn(
+            f"{source}: columns of numbers lose leading zeros: {each}{more}. If they are codes, have them as they are "
+            f"written, string_columns={[str(name) for name in found]!r}",
             stacklevel=_STACK,
         )
 
 
 def _odd_texts(column: pd.Series) -> dict[str, int]:
-    """How often each of the few texts comes that stand among numbers; failing those, the question mark."""
+    """How often each of the few texts comes that stand among numbers or dates; failing those, the question mark."""
     counts = column.value_counts()
     if not all(isinstance(text, str) for text in counts.index):
         return {}
-    odd = [text for text in counts.index if not _looks_numeric(text)]
+    odd = [text for text in counts.index if not _looks_numeric(text) and not DATE.fullmatch(text)]
     numbers = counts.drop(odd)
     if not (len(odd) <= _MOST_MARKS and len(odd) < len(numbers) and 2 * numbers.sum() > counts.sum()):
         odd = ["?"] if "?" in odd else []
@@ -75,6 +129,6 @@ def _looks_numeric(text: str) -> bool:
     return re.fullmatch(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", text, re.IGNORECASE) is not None
 
 
-def _columns(names: list[object]) -> str:
+def _columns(names: list[Name]) -> str:
     shown = ", ".join(map(repr, names[:_SHOWN]))
     return f"column {shown}" if len(names) == 1 else f"{len(names)} columns ({shown}{', ...' * (len(names) > _SHOWN)})"

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import math
 import os
 import secrets
 import tempfile
@@ -17,12 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
-from missdiff_fast.table.dtypes import holds_text
+from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
+from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.sniffing import decode_text
 
 _DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
@@ -60,8 +63,10 @@ def read_table(
     and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except in a
     table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or times
     without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised:
-    a column with them is strings.
-    A header that looks like data, a second header line, and what may be marks of missing cells are warned of.
+    a column with them is strings. Whole numbers with missing cells are float64, or where that would round them
+    Int64 or UInt64; those beyond 64 bits are strings.
+    A header that looks like data, or data that looks like one, what may be marks of missing cells, numbers with leading
+    zeros and cells that make text of a column of numbers or dates are warned of.
 
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.
@@ -71,13 +76,15 @@ def read_table(
     path : str or path
         The file.
     separator : str, optional
-        Of text: one character, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by default.
+        Of text: one character of ASCII, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by
+        default.
     decimal : str, optional
         Of text: ``"."`` or ``","``. By default a comma only where the separator is another and numbers show it.
     encoding : str, optional
         Of text. By default UTF-8 or UTF-16 with a byte-order mark, UTF-8, else Windows-1252.
     missing_values : sequence of str or number
-        Further values that stand for a missing cell: strings among the cells as written, numbers among numbers.
+        Further values that stand for a missing cell: strings among the cells as written, numbers among numbers (among
+        those of ``string_columns`` as ``-9`` or ``-9.0``).
     header : bool
         Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
     skip_rows : int
@@ -120,7 +127,7 @@ def read_table(
     frame = read_delimited(
         decode_text(data, encoding, path.name),
         path.name,
-        separator=separator or {".tsv": "\t", ".psv": "|"}.get(base),
+        separator={".tsv": "\t", ".psv": "|"}.get(base) if separator is None else separator,
         decimal=decimal,
         markers=markers.strings,
         header=header,
@@ -128,7 +135,10 @@ def read_table(
         string_columns=set(string_columns),
         keep_blank_rows=keep_blank_rows,
     )
-    return _mark(frame, markers)
+    # As numbers too, since the parser is not told of them.
+    large = tuple(large_number(text) for text in markers.strings)
+    markers = Markers(markers.strings, (*markers.numbers, *(number for number in large if number is not None)))
+    return _mark(frame, markers, string_columns)
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
@@ -243,6 +253,13 @@ def file_kind(path: Path) -> tuple[str, str]:
     )
 
 
+def _plain_forms(number: int | float) -> list[str]:
+    """How a number is written among numbers that are left as text: -9 and -9.0, but not -09."""
+    if math.isfinite(number) and number == int(number):
+        return [f"{int(number)}", f"{int(number)}.0"]
+    return [repr(float(number))]
+
+
 def _read_bytes(path: Path, compression: str) -> bytes:
     compression = compression.lower()
     if compression == ".zip":
@@ -306,18 +323,24 @@ def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
     return frame.reset_index(names=names)
 
 
-def _mark(frame: pd.DataFrame, markers: Markers) -> pd.DataFrame:
+def _mark(frame: pd.DataFrame, markers: Markers, string_columns: Collection[str] = ()) -> pd.DataFrame:
     """The frame with the user's missing values made missing."""
+    written = [form for number in markers.numbers for form in _plain_forms(number)]
     for name in frame.columns if markers.strings or markers.numbers else ():
         column = frame[name]
         if isinstance(column.dtype, pd.CategoricalDtype):
             gone = [value for value in column.cat.categories if value in (markers.strings + markers.numbers)]
             frame[name] = column.cat.remove_categories(gone)
             continue
-        number = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
-        text = holds_text(column.dtype)
-        values = markers.numbers if number else markers.strings if text else ()
-        hit = column.isin(list(values)) if values else None
+        family = family_of(column.dtype)
+        values: list[object] | np.ndarray
+        if family in NUMBERS:
+            values = markers.within(key_dtype(column.dtype, family))
+        elif holds_text(column.dtype):
+            values = [*markers.strings, *(written if str(name) in string_columns else ())]
+        else:
+            values = []
+        hit = column.isin(values) if len(values) else None
         if hit is not None and hit.any():
-            frame[name] = column.mask(hit)
+            frame[name] = with_room(column).mask(hit)
     return frame

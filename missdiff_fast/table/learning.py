@@ -75,7 +75,8 @@ def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories:
         raise RefusedError("empty", "")
     family = cells.family
     if cells.parsed:
-        dtype = np.dtype(np.float64) if family == "float" else pd.Int64Dtype()
+        integers = pd.UInt64Dtype() if cells.keys.dtype.kind == "u" else pd.Int64Dtype()
+        dtype = np.dtype(np.float64) if family == "float" else integers
     try:
         dtype_to_json(dtype)
     except TypeError as error:
