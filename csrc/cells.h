@@ -82,6 +82,12 @@ MISSDIFF_INLINE void cross_entropy_pair(T difference, T& loss, T& wrong) {
   wrong = difference >= T(0) ? large : e * large;
 }
 
+// x times the logistic function of x.
+MISSDIFF_INLINE float silu(float x) {
+  const float e = exp_negative(-absolute(x));
+  return x * (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
 // bfloat16 is kept as its 16 bits.
 struct Bfloat16 {
   uint16_t bits;

@@ -16,5 +16,9 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
   m.def(
       "step(Tensor x, Tensor prediction, Tensor? previous, Tensor states, Tensor offsets, Tensor coefficients, "
       "Tensor rows, Tensor key, bool softmax) -> (Tensor next, Tensor p)");
+  m.def(
+      "mlp_sample(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor levels, Tensor shifts, "
+      "Tensor coefficients, Tensor rows, Tensor keys) -> Tensor");
+  m.def("mlp_predict(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor level, Tensor shifts) -> Tensor");
   m.def("decode(Tensor x, Tensor offsets, Tensor boundaries, Tensor starts) -> (Tensor places, Tensor codes)");
 }

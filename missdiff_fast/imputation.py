@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from missdiff_fast import reference
 from missdiff_fast._seeding import derive
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.reference import CLEAN, HIDDEN
 from missdiff_fast.sampling import TILE, tiles
 from missdiff_fast.table.encoded import EncodedTable
@@ -34,12 +36,14 @@ def one_pass(
     C, D = table.layout.num_continuous, table.layout.width
     rows, ones = torch.arange(TILE, device=table.device), torch.ones(TILE, device=table.device)
     key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
+    predict = (backend if isinstance(network, Denoiser) else reference).mlp_predict
     bar = tqdm(
         tiles(table), total=-(-len(table) // TILE), desc="impute", unit="tile", delay=2, disable=not verbose or None
     )
     for start, stop, piece in bar:
         states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
-        prediction = network(backend.perturb(piece, rows, states, ones, ones, key), ones[:1], states)[: stop - start]
+        x = backend.perturb(piece, rows, states, ones, ones, key)
+        prediction = predict(network, x, states, ones[:1])[: stop - start]
         if not bool(torch.isfinite(prediction).all()):
             raise FloatingPointError(
                 "the model imputed cells that are not finite: fit it again with a lower learning_rate"

@@ -15,10 +15,23 @@ import torch
 from torch import Tensor
 
 from missdiff_fast import _library
+from missdiff_fast.networks.mlp import Denoiser
+from missdiff_fast.networks.packing import pack, shifts
 from missdiff_fast.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable
 
-__all__ = ["decode", "make_key", "masked_loss", "masked_noise_loss", "normal", "perturb", "step", "uniform"]
+__all__ = [
+    "decode",
+    "make_key",
+    "masked_loss",
+    "masked_noise_loss",
+    "mlp_predict",
+    "mlp_sample",
+    "normal",
+    "perturb",
+    "step",
+    "uniform",
+]
 
 _NATIVE = _library.load()
 if _NATIVE:
@@ -348,3 +361,109 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
     _check("boundaries", boundaries, (x.dtype,), (None,))
     _check("starts", starts, (torch.int64,), (None if continuous is None else continuous + 1,))
     return _op("decode")(x, offsets, boundaries, starts)
+
+
+def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+    """What the network predicts of rows at one noise level; see `missdiff_fast.reference.mlp_predict`.
+
+    One pass over tiles of 60 rows, whose activations stay in the cache. A row's result depends on that row alone. The
+    weights are read as they are now. Not differentiable.
+
+    Parameters
+    ----------
+    network : Denoiser
+        On the CPU, float32.
+    x : Tensor
+        ``[B, D]``, float32.
+    states : Tensor
+        uint8 ``[B, J]``.
+    level : Tensor
+        sigma, ``[1]``, float32.
+
+    Returns
+    -------
+    Tensor
+        ``[B, D + C]``.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> network = Denoiser(Layout(1, (2,)), width=8, blocks=1)
+    >>> mlp_predict(network, torch.ones(1, 3), torch.ones(1, 2, dtype=torch.uint8), torch.ones(1))
+    tensor([[0.5000, 0.0000, 0.0000, 0.0000]])
+    """
+    offsets = _check_network(network, x, states, level)
+    _check("level", level, (torch.float32,), (1,))
+    return _op("mlp_predict")(x, states, pack(network), offsets, level, shifts(network, level))
+
+
+def mlp_sample(
+    network: Denoiser,
+    x: Tensor,
+    states: Tensor,
+    offsets: Tensor,
+    levels: Tensor,
+    coefficients: Tensor,
+    rows: Tensor,
+    keys: Tensor,
+) -> Tensor:
+    """All steps of a solver in one pass over tiles of rows; see `missdiff_fast.reference.mlp_sample`.
+
+    Activations of a tile of 60 rows stay in the cache through every step. Row i of the result depends on row i of the
+    arguments alone. Not differentiable.
+
+    Parameters
+    ----------
+    network : Denoiser
+        On the CPU, float32.
+    x : Tensor
+        ``[B, D]``, float32.
+    states : Tensor
+        uint8 ``[B, J]``.
+    offsets : Tensor
+        int64 ``[K + 1]``.
+    levels : Tensor
+        ``[steps]``, float32.
+    coefficients : Tensor
+        ``[steps, 4]``, float32.
+    rows : Tensor
+        int64 ``[B]``.
+    keys : Tensor
+        int64 ``[steps, 2]``.
+
+    Returns
+    -------
+    Tensor
+        ``[B, D]``.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> layout = Layout(1, (2,))
+    >>> network = Denoiser(layout, width=8, blocks=1)  # which predicts nothing yet: x / (sigma^2 + 1), and even chances
+    >>> states, last = torch.ones(1, 2, dtype=torch.uint8), torch.tensor([[0.0, 1.0, 0.0, 0.0]])
+    >>> x, keys = torch.ones(1, 3), make_key(0, 0)[None]
+    >>> mlp_sample(network, x, states, layout.offsets(), torch.ones(1), last, torch.arange(1), keys)
+    tensor([[0.5000, 0.5000, 0.5000]])
+    """
+    _check_network(network, x, states, levels)
+    _check_offsets(offsets, x.shape[1])
+    steps = levels.shape[0]
+    _check("coefficients", coefficients, (torch.float32,), (steps, 4))
+    _check("rows", rows, (torch.int64,), x.shape[:1])
+    _check("keys", keys, (torch.int64,), (steps, 2))
+    weights, levels_shifts = pack(network), shifts(network, levels)
+    return _op("mlp_sample")(x, states, weights, offsets, levels, levels_shifts, coefficients, rows, keys)
+
+
+def _check_network(network: Denoiser, x: Tensor, states: Tensor, levels: Tensor) -> Tensor:
+    """Check what both passes have in common; the network's offsets."""
+    if not isinstance(network, Denoiser):
+        raise TypeError(f"network must be a Denoiser, not {type(network).__name__}")
+    if network.inputs.weight.dtype != torch.float32:
+        raise TypeError(f"network must be float32, not {str(network.inputs.weight.dtype).removeprefix('torch.')}")
+    layout = network.layout
+    _check("x", x, (torch.float32,), (None, layout.width))
+    _check("states", states, (torch.uint8,), (x.shape[0], layout.num_columns))
+    _check("levels", levels, (torch.float32,), (None,))
+    return layout.offsets()

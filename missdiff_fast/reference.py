@@ -15,7 +15,7 @@ import math
 from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -417,3 +417,64 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
 def _wide(dtype: torch.dtype) -> torch.dtype:
     """The type in which a loss is accumulated: at least float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def mlp_predict(network: nn.Module, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+    """What a network predicts of rows at one noise level: ``[B, D + C]``.
+
+    Parameters
+    ----------
+    network : nn.Module
+        A `missdiff_fast.networks.Denoiser`, or whatever is called like one.
+    x : Tensor
+        ``[B, D]``.
+    states : Tensor
+        uint8 ``[B, J]``.
+    level : Tensor
+        sigma, ``[1]``.
+    """
+    prediction: Tensor = network(x, level, states)
+    return prediction
+
+
+def mlp_sample(
+    network: nn.Module,
+    x: Tensor,
+    states: Tensor,
+    offsets: Tensor,
+    levels: Tensor,
+    coefficients: Tensor,
+    rows: Tensor,
+    keys: Tensor,
+) -> Tensor:
+    """All steps of a solver: at each level the network's prediction, then `step` with it and the one before.
+
+    Parameters
+    ----------
+    network : nn.Module
+        As in `mlp_predict`.
+    x : Tensor
+        Where the solver starts: noisy columns at the first level, ``[B, D]``.
+    states : Tensor
+        uint8 ``[B, J]``.
+    offsets : Tensor
+        Of the one-hot groups, int64 ``[K + 1]``.
+    levels : Tensor
+        sigma of each step, ``[steps]``.
+    coefficients : Tensor
+        Those of each `step`, ``[steps, 4]``; the first step has no prediction before it.
+    rows : Tensor
+        Global row numbers, int64 ``[B]``.
+    keys : Tensor
+        Of each step's noise, int64 ``[steps, 2]``.
+
+    Returns
+    -------
+    Tensor
+        ``[B, D]``.
+    """
+    previous = None
+    for i in range(len(levels)):
+        prediction = mlp_predict(network, x, states, levels[i : i + 1])
+        x, previous = step(x, prediction, previous, states, offsets, coefficients[i], rows, keys[i])
+    return x

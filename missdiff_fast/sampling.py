@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from missdiff_fast import reference
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
@@ -83,8 +85,9 @@ def draw(
     device = known.device
     sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
     coefficients = dpm_solver_2m(sigmas).float().to(device)
-    levels = sigmas.float().to(device)
-    keys = [backend.make_key(seed, i, device) for i in range(solver.steps + 1)]
+    levels = sigmas[:-1].float().to(device)
+    keys = torch.stack([backend.make_key(seed, i, device) for i in range(solver.steps + 1)])
+    solve = (backend if isinstance(network, Denoiser) else reference).mlp_sample
     pieces = -(-len(known) // TILE)
     bar = tqdm(total=pieces * solver.steps, desc=desc, unit="step", delay=2, disable=None if verbose else True)
     with bar:
@@ -92,13 +95,8 @@ def draw(
             rows = torch.arange(start, start + TILE, device=device)
             states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
             x = _start(piece, start, states, solver.sigma_max, keys[0], backend)
-            previous = None
-            for i in range(solver.steps):
-                prediction = network(x, levels[i : i + 1], states)
-                x, previous = backend.step(
-                    x, prediction, previous, states, known.offsets, coefficients[i], rows, keys[i + 1]
-                )
-                bar.update()
+            x = solve(network, x, states, known.offsets, levels, coefficients, rows, keys[1:])
+            bar.update(solver.steps)
             if not bool(torch.isfinite(x).all()):
                 raise FloatingPointError(
                     "the model drew cells that are not finite: fit it again with a lower learning_rate"

@@ -50,7 +50,7 @@ class Denoiser(nn.Module):
 
     def __init__(self, layout: Layout, width: int = 128, blocks: int = 3, embedding: int = 64) -> None:
         super().__init__()
-        self.num_continuous = layout.num_continuous
+        self.layout, self.num_continuous = layout, layout.num_continuous
         D = layout.width
         variance = torch.full((D,), ONE_HOT_STD**2)
         variance[: self.num_continuous] = CONTINUOUS_STD**2
@@ -90,8 +90,7 @@ class Denoiser(nn.Module):
         noisy_cells = noisy[:, self.groups]
         seen = (states > 0).to(x.dtype)[:, self.groups]
         z = x * seen * torch.rsqrt((sigma * noisy_cells) ** 2 + self.variance)
-        angle = sigma.log() / 4 * self.frequency
-        level = self.level(torch.cat([angle.sin(), angle.cos()], 1))
+        level = self.embed(sigma[:, 0])
         h = self.inputs(torch.cat([z, noisy, clean], 1))
         for block in self.blocks:
             h = block(h, level)
@@ -101,3 +100,9 @@ class Denoiser(nn.Module):
         skip = noisy[:, :C] / total
         gain = torch.where(noisy[:, :C] > 0, sigma * torch.rsqrt(total), 1.0)
         return torch.cat([skip * x[:, :C] + gain * out[:, :C], out[:, C:]], 1)
+
+    def embed(self, sigma: Tensor) -> Tensor:
+        """The noise levels ``[B]`` as every block is told them, ``[B, width]``."""
+        angle = sigma[:, None].log() / 4 * self.frequency
+        embedding: Tensor = self.level(torch.cat([angle.sin(), angle.cos()], 1))
+        return embedding

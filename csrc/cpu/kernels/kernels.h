@@ -106,6 +106,35 @@ struct StepArgs {
   void* p;     // [B, D]
 };
 
+// The default network and a batch of rows to draw. Weights are packed by `missdiff_fast.networks.packing.pack`.
+struct MlpArgs {
+  Columns columns;
+  const float* weights;
+  int64_t width;   // W
+  int64_t blocks;  // residual blocks
+  int64_t steps;
+  const float* levels;        // [steps] sigma
+  const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
+  const float* coefficients;  // [steps, 4]
+  const int64_t* keys;        // [steps, 2]
+  const int64_t* rows;        // [B]
+  const uint8_t* states;      // [B, J]
+  const float* x;             // [B, D]
+  int64_t num_rows;           // B
+  float* out;                 // [B, D] of mlp_sample, [B, D + C] of mlp_predict
+};
+
+constexpr int64_t kPanel = 16;    // outputs that are computed together
+constexpr int64_t kMlpRows = 60;  // rows of a tile: whole blocks on every instruction set
+
+static inline int64_t whole_panels(int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
+
+// Floats of one residual block of the packed weights.
+static inline int64_t mlp_block_floats(int64_t width) {
+  const int64_t W = whole_panels(width), twice = whole_panels(2 * width);
+  return W + width * twice + twice + 2 * width * W + W;
+}
+
 struct DecodeArgs {
   Columns columns;
   Type type;
@@ -116,12 +145,15 @@ struct DecodeArgs {
   int16_t* codes;          // [B, K]
 };
 
-// Every kernel has this form: rows (or, for counts and losses, blocks of kLossBlock rows) begin to end, and scratch
-// memory aligned to 64 bytes. The result is not 0 if a code was out of range; what was written is then meaningless.
-#define MISSDIFF_KERNELS(X) \
-  X(noise, NoiseArgs)       \
-  X(perturb, PerturbArgs)   \
-  X(count, CountArgs) X(loss, LossArgs) X(noise_loss, NoiseLossArgs) X(step, StepArgs) X(decode, DecodeArgs)
+// Every kernel has this form: rows begin to end, or blocks of rows (of kLossBlock for counts and losses, of kMlpRows
+// for the network), and scratch memory aligned to 64 bytes. The result is not 0 if a code was out of range; what was
+// written is then meaningless.
+#define MISSDIFF_KERNELS(X)                                                                                     \
+  X(noise, NoiseArgs)                                                                                           \
+  X(perturb, PerturbArgs)                                                                                       \
+  X(count, CountArgs)                                                                                           \
+  X(loss, LossArgs) X(noise_loss, NoiseLossArgs) X(step, StepArgs) X(decode, DecodeArgs) X(mlp_sample, MlpArgs) \
+      X(mlp_predict, MlpArgs)
 
 #define MISSDIFF_DECLARE(name, Args) int name(const Args& args, int64_t begin, int64_t end, char* scratch);
 #define MISSDIFF_MEMBER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
@@ -151,6 +183,15 @@ static inline size_t scratch_bytes(int64_t width, int64_t continuous, int64_t ca
   const int64_t row = 8 * 8 * (width + continuous + categorical + 64);
   const int64_t decode = kDecodeRows * 8 * 2;
   return static_cast<size_t>(noise + row + decode + 4096);
+}
+
+// The same for mlp_sample and mlp_predict.
+static inline size_t mlp_scratch_bytes(const Columns& columns, int64_t width) {
+  const int64_t J = columns.continuous + columns.categorical;
+  const int64_t row = 6 * whole_panels(columns.width) + 3 * whole_panels(width) + whole_panels(2 * width) +
+                      whole_panels(columns.width + columns.continuous) + whole_panels(2 * J);
+  return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
+         static_cast<size_t>(kMlpRows * row * 4 + 16 * 128);
 }
 
 }  // namespace missdiff
