@@ -36,7 +36,7 @@ def one_pass(
     C, D = table.layout.num_continuous, table.layout.width
     rows, ones = torch.arange(TILE, device=table.device), torch.ones(TILE, device=table.device)
     key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
-    predict = (backend if isinstance(network, Denoiser) else reference).mlp_predict
+    predict = (backend if type(network) is Denoiser else reference).mlp_predict
     bar = tqdm(
         tiles(table), total=-(-len(table) // TILE), desc="impute", unit="tile", delay=2, disable=not verbose or None
     )

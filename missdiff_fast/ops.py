@@ -392,7 +392,7 @@ def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor) -> 
     >>> mlp_predict(network, torch.ones(1, 3), torch.ones(1, 2, dtype=torch.uint8), torch.ones(1))
     tensor([[0.5000, 0.0000, 0.0000, 0.0000]])
     """
-    offsets = _check_network(network, x, states, level)
+    offsets = _check_network(network, x, states)
     _check("level", level, (torch.float32,), (1,))
     return _op("mlp_predict")(x, states, pack(network), offsets, level, shifts(network, level))
 
@@ -446,8 +446,11 @@ def mlp_sample(
     >>> mlp_sample(network, x, states, layout.offsets(), torch.ones(1), last, torch.arange(1), keys)
     tensor([[0.5000, 0.5000, 0.5000]])
     """
-    _check_network(network, x, states, levels)
+    own = _check_network(network, x, states)
     _check_offsets(offsets, x.shape[1])
+    if not torch.compiler.is_compiling() and not torch.equal(offsets, own):
+        raise ValueError(f"offsets must be the network's, {own.tolist()}, not {offsets.tolist()}")
+    _check("levels", levels, (torch.float32,), (None,))
     steps = levels.shape[0]
     _check("coefficients", coefficients, (torch.float32,), (steps, 4))
     _check("rows", rows, (torch.int64,), x.shape[:1])
@@ -456,14 +459,16 @@ def mlp_sample(
     return _op("mlp_sample")(x, states, weights, offsets, levels, levels_shifts, coefficients, rows, keys)
 
 
-def _check_network(network: Denoiser, x: Tensor, states: Tensor, levels: Tensor) -> Tensor:
+def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:
     """Check what both passes have in common; the network's offsets."""
-    if not isinstance(network, Denoiser):
+    if type(network) is not Denoiser:  # a derived class may compute something else
         raise TypeError(f"network must be a Denoiser, not {type(network).__name__}")
-    if network.inputs.weight.dtype != torch.float32:
-        raise TypeError(f"network must be float32, not {str(network.inputs.weight.dtype).removeprefix('torch.')}")
+    for weight in network.parameters():
+        if weight.dtype != torch.float32 or weight.device != x.device:
+            raise TypeError(f"network must be float32 and on x's {x.device}, not {weight.dtype} on {weight.device}")
     layout = network.layout
     _check("x", x, (torch.float32,), (None, layout.width))
     _check("states", states, (torch.uint8,), (x.shape[0], layout.num_columns))
-    _check("levels", levels, (torch.float32,), (None,))
+    if torch.is_grad_enabled() and x.requires_grad:
+        raise ValueError("the network's native pass has no derivative with respect to x; detach it")
     return layout.offsets()

@@ -12,6 +12,7 @@ that any conforming processor gives the same bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -446,6 +447,8 @@ def mlp_sample(
     coefficients: Tensor,
     rows: Tensor,
     keys: Tensor,
+    *,
+    step: Callable[..., tuple[Tensor, Tensor]] = step,
 ) -> Tensor:
     """All steps of a solver: at each level the network's prediction, then `step` with it and the one before.
 
@@ -467,6 +470,8 @@ def mlp_sample(
         Global row numbers, int64 ``[B]``.
     keys : Tensor
         Of each step's noise, int64 ``[steps, 2]``.
+    step : callable
+        `step`, or the compiled one.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 
 import torch
@@ -87,7 +88,8 @@ def draw(
     coefficients = dpm_solver_2m(sigmas).float().to(device)
     levels = sigmas[:-1].float().to(device)
     keys = torch.stack([backend.make_key(seed, i, device) for i in range(solver.steps + 1)])
-    solve = (backend if isinstance(network, Denoiser) else reference).mlp_sample
+    known_network = type(network) is Denoiser
+    solve = backend.mlp_sample if known_network else partial(reference.mlp_sample, step=backend.step)
     pieces = -(-len(known) // TILE)
     bar = tqdm(total=pieces * solver.steps, desc=desc, unit="step", delay=2, disable=None if verbose else True)
     with bar:

@@ -184,6 +184,8 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         ({"states": good.states[:-1]}, "states"),
         ({"offsets": good.offsets.int()}, "offsets"),
         ({"offsets": good.offsets[:-1]}, "offsets"),
+        ({"offsets": torch.tensor([5, 8, 10, 11, 18, 20])}, "offsets"),
+        ({"network": make_network(LAYOUTS["mixed"]).to("meta")}, "network"),
         ({"levels": good.levels.double()}, "levels"),
         ({"levels": good.levels[None]}, "levels"),
         ({"coefficients": good.coefficients[:-1]}, "coefficients"),
@@ -222,3 +224,29 @@ def test_registration(native: ModuleType, layout: Layout) -> None:
     sample, predict = _arguments(example(layout, 5))
     torch.library.opcheck(torch.ops.missdiff_fast.mlp_sample.default, sample)
     torch.library.opcheck(torch.ops.missdiff_fast.mlp_predict.default, predict)
+
+
+def test_no_gradient_is_better_than_a_wrong_one(native: ModuleType) -> None:
+    call = example(LAYOUTS["mixed"], 5)
+    arguments = {**vars(call), "x": call.x.clone().requires_grad_()}
+    with pytest.raises(ValueError, match="detach"):
+        native.mlp_sample(*arguments.values())
+    with torch.no_grad():
+        assert torch.equal(native.mlp_sample(*arguments.values()), call.sample(native))
+
+
+def test_no_steps(backend: ModuleType) -> None:
+    call = example(LAYOUTS["mixed"])
+    nothing = {name: getattr(call, name)[:0] for name in ("levels", "coefficients", "keys")}
+    assert torch.equal(replace(call, **nothing).sample(backend), call.x)
+
+
+def test_compiles_whole(native: ModuleType, fresh_compiler: None) -> None:
+    call = example(LAYOUTS["mixed"], 5)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def compiled(x: Tensor) -> Tensor:
+        return native.mlp_sample(*{**vars(call), "x": x * 2}.values()) + 1
+
+    with torch.no_grad():
+        assert torch.equal(compiled(call.x), replace(call, x=call.x * 2).sample(native) + 1)

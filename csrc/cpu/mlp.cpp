@@ -3,6 +3,11 @@
 namespace missdiff {
 namespace {
 
+int64_t encoded_width(const Tensor& x) {
+  check_shape(x, "x", {-1, -1});
+  return x.size(1);
+}
+
 // A network and a batch of rows, kept alive while a kernel reads them.
 struct Network {
   OwnedColumns owned;
@@ -11,7 +16,7 @@ struct Network {
 
   Network(const Tensor& x_, const Tensor& states_, const Tensor& weights_, const Tensor& offsets, const Tensor& levels_,
           const Tensor& shifts_)
-      : owned(offsets, x_.size(-1)) {
+      : owned(offsets, encoded_width(x_)) {
     const Columns& columns = owned.get();
     check_type(x_, "x", {ScalarType::Float});
     check_shape(x_, "x", {-1, columns.width});
@@ -38,6 +43,7 @@ struct Network {
     args.states = states.const_data_ptr<uint8_t>();
     args.x = x.const_data_ptr<float>();
     args.num_rows = x.size(0);
+    STD_TORCH_CHECK(args.width >= 1, "shifts must be [steps, blocks, width] with a width of at least 1");
     const int64_t W = whole_panels(args.width), J = columns.continuous + columns.categorical;
     const int64_t outputs = whole_panels(columns.width + columns.continuous);
     const int64_t wanted =
@@ -49,6 +55,7 @@ struct Network {
 
   void run(int (*kernel)(const MlpArgs&, int64_t, int64_t, char*)) const {
     const size_t bytes = mlp_scratch_bytes(args.columns, args.width);
+    if (args.columns.width == 0) return;  // nothing to write
     torch::stable::parallel_for(0, (args.num_rows + kMlpRows - 1) / kMlpRows, 1, [&](int64_t begin, int64_t end) {
       ThreadMemory memory(bytes);
       kernel(args, begin, end, memory.get());

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -39,7 +41,7 @@ def shifts(network: Denoiser, sigma: Tensor) -> Tensor:
 
 
 def _blocks(network: Denoiser) -> list[Block]:
-    return [block for block in network.blocks if isinstance(block, Block)]
+    return cast("list[Block]", list(network.blocks))
 
 
 def _padded(x: Tensor) -> Tensor:
@@ -48,4 +50,4 @@ def _padded(x: Tensor) -> Tensor:
 
 def _panels(weight: Tensor) -> Tensor:
     """Weights ``[outputs, inputs]`` as ``[panels, inputs, 16]``."""
-    return _padded(weight.T).unflatten(1, (-1, PANEL)).permute(1, 0, 2).contiguous()
+    return _padded(weight.T).unflatten(1, (-1, PANEL)).permute(1, 0, 2)

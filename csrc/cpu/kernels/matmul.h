@@ -25,7 +25,7 @@ static_assert(kMlpRows % kBlock == 0, "a tile is whole blocks");
 
 typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4 * kFloats), may_alias));
 
-// a * b + c, in one rounding where the processor can.
+// a * b + c, in one rounding on AVX2 and AVX-512.
 MISSDIFF_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);

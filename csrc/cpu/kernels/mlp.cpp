@@ -1,5 +1,6 @@
-// The default network (missdiff_fast/networks/mlp.py) and its sampler over tiles of rows: every activation of a tile
-// stays in the second-level cache through all blocks and all solver steps.
+// The default network (missdiff_fast/networks/mlp.py) and its sampler over tiles of rows: the activations of a tile, at
+// the default width some 360 KB, go through all blocks and all solver steps without leaving the caches. Standard
+// deviations (1 of scores, 1/2 of one-hot columns) and the normalisation's 1e-5 are those of the Python module.
 #include "matmul.h"
 #include "softmax.h"
 
@@ -128,8 +129,8 @@ void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile)
     float* __restrict z = tile.z + i * tile.cells;
     for (int64_t d = 0; d < C; ++d) z[d] = x[d] * (clean[d] + noisy[d] * number);
     for (int64_t d = C; d < D; ++d) z[d] = x[d] * (clean[d] + noisy[d] * category);
-    __builtin_memcpy(tile.h + i * tile.hidden, tile.start + i * tile.hidden, W * sizeof(float));
   }
+  __builtin_memcpy(tile.h, tile.start, kMlpRows * tile.hidden * sizeof(float));
   multiply<Then::kAdd>(tile.z, tile.cells, D, weights.cells, nullptr, W, tile.h, tile.hidden);
   const float* block = weights.blocks;
   for (int64_t b = 0; b < args.blocks; ++b) {
@@ -151,12 +152,12 @@ void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile)
   }
   multiply<Then::kWrite>(tile.n, tile.hidden, W, weights.outputs, weights.bias, D + C, tile.out, tile.outs);
   // c_skip and c_out of Karras et al. where a column is noisy, the output itself elsewhere.
-  const float skip = 1.0f / total, gain = sigma * number - 1.0f;
+  const float skip = 1.0f / total, gain = sigma * number;
   for (int64_t i = 0; i < kMlpRows; ++i) {
     const float* __restrict x = tile.x + i * tile.cells;
     const float* __restrict noisy = tile.noisy + i * tile.cells;
     float* __restrict out = tile.out + i * tile.outs;
-    for (int64_t c = 0; c < C; ++c) out[c] = noisy[c] * skip * x[c] + (noisy[c] * gain + 1.0f) * out[c];
+    for (int64_t c = 0; c < C; ++c) out[c] = noisy[c] != 0.0f ? skip * x[c] + gain * out[c] : out[c];
   }
 }
 
@@ -166,7 +167,7 @@ void advance(const MlpArgs& args, int64_t t, int64_t first, int64_t n, Tile& til
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width;
   const float* c = args.coefficients + 4 * t;
-  const float c0 = c[0], c1 = c[1], c2 = t > 0 ? c[2] : 0.0f, c3 = c[3];
+  const float c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
   for (int64_t i = 0; i < n; ++i) {
     const float* __restrict out = tile.out + i * tile.outs;
     const float* __restrict previous = tile.previous + i * tile.cells;
