@@ -88,6 +88,14 @@ MISSDIFF_INLINE float silu(float x) {
   return x * (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
+// The same and its derivative.
+MISSDIFF_INLINE float silu(float x, float& slope) {
+  const float e = exp_negative(-absolute(x));
+  const float logistic = (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  slope = logistic * (1.0f + x * (1.0f - logistic));
+  return x * logistic;
+}
+
 // bfloat16 is kept as its 16 bits.
 struct Bfloat16 {
   uint16_t bits;

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from missdiff_fast import _library
 from missdiff_fast.networks.mlp import Denoiser
-from missdiff_fast.networks.packing import pack, shifts
+from missdiff_fast.networks.packing import TrainingState, pack, shifts
 from missdiff_fast.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -27,6 +27,7 @@ __all__ = [
     "masked_noise_loss",
     "mlp_predict",
     "mlp_sample",
+    "mlp_train_step",
     "normal",
     "perturb",
     "step",
@@ -457,6 +458,88 @@ def mlp_sample(
     _check("keys", keys, (torch.int64,), (steps, 2))
     weights, levels_shifts = pack(network), shifts(network, levels)
     return _op("mlp_sample")(x, states, weights, offsets, levels, levels_shifts, coefficients, rows, keys)
+
+
+def mlp_train_step(
+    state: TrainingState,
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    judged: Tensor,
+    sigma: Tensor,
+    weight: Tensor,
+    key: Tensor,
+    *,
+    learning_rate: float,
+    decay: float,
+    mean_weight: float = 0.3,
+    column_weight: Tensor | None = None,
+) -> Tensor:
+    """One training step in one call; see `missdiff_fast.reference.mlp_train_step`.
+
+    Rows are gathered, noised, predicted and judged, and the weights' gradients made, by tiles of 128 rows, whose
+    gradients are added up in an order that does not depend on the number of threads. Float32 on the CPU.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Changed in place, and taken one step further.
+    table : EncodedTable
+        With ``values``.
+    rows : Tensor
+        int64 ``[B]``, each in [0, N).
+    states, judged : Tensor
+        uint8 ``[B, J]``.
+    sigma, weight : Tensor
+        ``[B]``.
+    key : Tensor
+        int64 ``[2]``.
+    learning_rate, decay, mean_weight : float
+        As in the reference.
+    column_weight : Tensor, optional
+        ``[J]``.
+
+    Returns
+    -------
+    Tensor
+        The loss before the step, a scalar.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
+    >>> state = TrainingState.of(Denoiser(table.layout, width=8, blocks=1))
+    >>> noisy, one = torch.ones(2, 2, dtype=torch.uint8), torch.ones(2)
+    >>> batch = torch.arange(2), noisy, noisy, one, one, make_key(0, 0)
+    >>> losses = [mlp_train_step(state, table, *batch, learning_rate=0.1, decay=0.9).item() for _ in range(9)]
+    >>> losses[-1] < losses[0], state.steps
+    (True, 9)
+    """
+    network, own = state.network, torch.float32
+    _check_network(network, state.weights[:0].new_empty(0, network.layout.width), states[:0])
+    if table.values is None:
+        raise ValueError("mlp_train_step needs table.values, the standardised raw values")
+    if table.layout != network.layout:
+        raise ValueError(f"network was made for {network.layout}, not for the table's {table.layout}")
+    _check("table.continuous", table.continuous, (own,), table.continuous.shape)
+    _check_batch(table, rows, states)
+    _check("judged", judged, (torch.uint8,), states.shape)
+    for name, tensor in (("sigma", sigma), ("weight", weight)):
+        _check(name, tensor, (own,), rows.shape)
+    _check("key", key, (torch.int64,), (2,))
+    if column_weight is not None:
+        _check("column_weight", column_weight, (own,), (table.layout.num_columns,))
+    schedule = torch.tensor([learning_rate, state.steps + 1, decay], dtype=torch.float64)
+    flat = (state.weights, state.mean, state.square, state.average)
+    cells = (table.continuous, table.codes, table.values, _offsets(table))
+    levels = network.features(sigma)
+    loss = _op("mlp_train_step")(
+        *(*flat, *cells, rows, states, judged, sigma, levels, weight, key, schedule),
+        *(table.layout.width, network.width, len(network.blocks), float(mean_weight), column_weight),
+    )
+    state.steps += 1
+    return loss
 
 
 def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:

@@ -14,11 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from missdiff_fast.table.encoded import EncodedTable
+
+if TYPE_CHECKING:  # which imports this module
+    from missdiff_fast.networks.packing import TrainingState
 
 # State of one column in one row of a batch.
 HIDDEN = 0  # the network sees nothing
@@ -483,3 +487,66 @@ def mlp_sample(
         prediction = mlp_predict(network, x, states, levels[i : i + 1])
         x, previous = step(x, prediction, previous, states, offsets, coefficients[i], rows, keys[i])
     return x
+
+
+def mlp_train_step(
+    state: TrainingState,
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    judged: Tensor,
+    sigma: Tensor,
+    weight: Tensor,
+    key: Tensor,
+    *,
+    learning_rate: float,
+    decay: float,
+    mean_weight: float = 0.3,
+    column_weight: Tensor | None = None,
+) -> Tensor:
+    """One training step: `perturb`, network, `masked_loss`, gradients, AdamW without weight decay, average of weights.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Taken one step further.
+    table, rows, states
+        As in `perturb`, which takes alpha for 1.
+    judged : Tensor
+        The states by which the loss is taken, uint8 ``[B, J]``: columns marked as clean have none.
+    sigma, weight : Tensor
+        Noise level and weight of each row, ``[B]``, as in `perturb` and `masked_loss`.
+    key : Tensor
+        Of the noise, int64 ``[2]``.
+    learning_rate : float
+        Of this step. AdamW's betas are 0.9 and 0.999, its epsilon 1e-8.
+    decay : float
+        By which the average of the weights forgets.
+    mean_weight, column_weight
+        As in `masked_loss`.
+
+    Returns
+    -------
+    Tensor
+        The loss before the step, a scalar.
+
+    References
+    ----------
+    Loshchilov and Hutter (2019), Decoupled Weight Decay Regularization.
+    """
+    x = perturb(table, rows, states, torch.ones_like(sigma), sigma, key)
+    with torch.enable_grad():
+        state.write_weights()
+        prediction = state.network(x, sigma, states)
+        loss = masked_loss(
+            prediction, table, rows, judged, weight, mean_weight=mean_weight, column_weight=column_weight
+        )
+        gradients = torch.autograd.grad(loss, list(state.network.parameters()), materialize_grads=True)
+    gradient = state.lay_out(gradients)
+    state.steps += 1
+    state.mean.lerp_(gradient, 1 - 0.9)
+    state.square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+    root = (state.square / (1 - 0.999**state.steps)).sqrt() + 1e-8
+    state.weights.addcdiv_(state.mean, root, value=-learning_rate / (1 - 0.9**state.steps))
+    state.average.lerp_(state.weights, 1 - decay)
+    return loss.detach()

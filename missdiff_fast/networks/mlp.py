@@ -50,7 +50,7 @@ class Denoiser(nn.Module):
 
     def __init__(self, layout: Layout, width: int = 128, blocks: int = 3, embedding: int = 64) -> None:
         super().__init__()
-        self.layout, self.num_continuous = layout, layout.num_continuous
+        self.layout, self.num_continuous, self.width = layout, layout.num_continuous, width
         D = layout.width
         variance = torch.full((D,), ONE_HOT_STD**2)
         variance[: self.num_continuous] = CONTINUOUS_STD**2
@@ -103,6 +103,10 @@ class Denoiser(nn.Module):
 
     def embed(self, sigma: Tensor) -> Tensor:
         """The noise levels ``[B]`` as every block is told them, ``[B, width]``."""
-        angle = sigma[:, None].log() / 4 * self.frequency
-        embedding: Tensor = self.level(torch.cat([angle.sin(), angle.cos()], 1))
+        embedding: Tensor = self.level(self.features(sigma))
         return embedding
+
+    def features(self, sigma: Tensor) -> Tensor:
+        """Fourier features of the noise levels ``[B]``: ``[B, embedding]``."""
+        angle = sigma[:, None].log() / 4 * self.frequency
+        return torch.cat([angle.sin(), angle.cos()], 1)

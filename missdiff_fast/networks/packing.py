@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -38,6 +40,81 @@ def shifts(network: Denoiser, sigma: Tensor) -> Tensor:
     biases: list[Tensor] = [block.norm.bias for block in _blocks(network)]
     level = network.embed(sigma)[:, None]
     return (level + torch.stack(biases) if biases else level[:, :0]).detach()
+
+
+@dataclass
+class TrainingState:
+    """A network in training: everything that a step changes, flat as `flatten` lays weights.
+
+    Parameters
+    ----------
+    network : Denoiser
+        Whose weights were taken up, and into which `write_weights` and `write_average` put the new ones.
+    weights : Tensor
+        float32 ``[P]``.
+    mean, square : Tensor
+        AdamW's moving averages of the gradient and of its square, ``[P]``.
+    average : Tensor
+        The moving average of the weights, ``[P]``.
+    steps : int
+        Steps taken.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> TrainingState.of(Denoiser(Layout(1, (2,)), width=16, blocks=0)).weights.shape
+    torch.Size([1536])
+    """
+
+    network: Denoiser
+    weights: Tensor
+    mean: Tensor
+    square: Tensor
+    average: Tensor
+    steps: int = 0
+
+    @classmethod
+    def of(cls, network: Denoiser) -> TrainingState:
+        """Begin with the network's weights."""
+        weights = flatten(network)
+        return cls(network, weights, torch.zeros_like(weights), torch.zeros_like(weights), weights.clone())
+
+    @staticmethod
+    def lay_out(weights: Iterable[Tensor]) -> Tensor:
+        """Weights, or their gradients, flat."""
+        return lay_out(weights)
+
+    def write_weights(self) -> None:
+        """Put the weights as they are now into the network."""
+        unflatten(self.network, self.weights)
+
+    def write_average(self) -> None:
+        """Put their average into the network."""
+        unflatten(self.network, self.average)
+
+
+def flatten(network: Denoiser) -> Tensor:
+    """All weights as the native training step holds them, float32 and flat.
+
+    In the order of the parameters: matrices in panels of 16 outputs as in `pack`, vectors filled up with zeros to a
+    multiple of 16.
+    """
+    return lay_out([weight.detach() for weight in network.parameters()])
+
+
+def lay_out(weights: Iterable[Tensor]) -> Tensor:
+    """Weights, or their gradients, as `flatten` lays them."""
+    return torch.cat([(_panels(w) if w.dim() == 2 else _padded(w)).flatten() for w in weights])
+
+
+def unflatten(network: Denoiser, flat: Tensor) -> None:
+    """Write flat weights into the network."""
+    start = 0
+    for weight in (parameter.detach() for parameter in network.parameters()):
+        outputs, inputs = len(weight), weight.shape[1] if weight.dim() == 2 else 1
+        panels = flat[start : start + inputs * -(-outputs // PANEL) * PANEL].view(-1, inputs, PANEL)
+        weight.copy_(panels.permute(0, 2, 1).reshape(-1, inputs)[:outputs].view_as(weight))
+        start += panels.numel()
 
 
 def _blocks(network: Denoiser) -> list[Block]:

@@ -135,6 +135,40 @@ static inline int64_t mlp_block_floats(int64_t width) {
   return W + width * twice + twice + 2 * width * W + W;
 }
 
+// One training step of the default network. Weights, their transposes, gradients and the optimiser's moments lie as
+// `missdiff_fast.networks.packing.flatten` lays them.
+struct MlpTrainArgs {
+  PerturbArgs perturb;
+  LossArgs loss;  // its prediction and grad are written here
+  int64_t width;  // W
+  int64_t blocks;
+  int64_t features;     // E of the noise level
+  const float* levels;  // [B, E] the features
+  const float* weights;
+  int64_t num_weights;
+  float* transposed;  // see MlpTransposes
+  float* gradients;   // [buffers, num_weights]
+  int64_t buffers;    // tiles of rows are dealt out to, in order
+};
+
+// AdamW without decay, and the moving average of the weights.
+struct MlpUpdateArgs {
+  const float* gradients;  // [buffers, num_weights]
+  int64_t buffers;
+  int64_t num_weights;
+  float *weights, *mean, *square, *average;  // [num_weights]
+  double rate;                               // of this step
+  double beta_mean, beta_square, epsilon;
+  double correction_mean, correction_square;  // 1 - beta^t
+  double decay;                               // of the average
+};
+
+constexpr int64_t kTrainRows = 2 * kLossBlock;  // of a tile: whole blocks of the loss
+constexpr int64_t kUpdateBlock = 4096;          // weights
+
+// Floats of a matrix of weights in panels.
+static inline int64_t panel_floats(int64_t inputs, int64_t outputs) { return inputs * whole_panels(outputs); }
+
 struct DecodeArgs {
   Columns columns;
   Type type;
@@ -146,14 +180,16 @@ struct DecodeArgs {
 };
 
 // Every kernel has this form: rows begin to end, or blocks of rows (of kLossBlock for counts and losses, of kMlpRows
-// for the network), and scratch memory aligned to 64 bytes. The result is not 0 if a code was out of range; what was
+// for the network; or matrices, buffers of gradients, or blocks of kUpdateBlock weights), and scratch memory aligned to
+// 64 bytes. The result is not 0 if a code was out of range; what was
 // written is then meaningless.
-#define MISSDIFF_KERNELS(X)                                                                                     \
-  X(noise, NoiseArgs)                                                                                           \
-  X(perturb, PerturbArgs)                                                                                       \
-  X(count, CountArgs)                                                                                           \
-  X(loss, LossArgs) X(noise_loss, NoiseLossArgs) X(step, StepArgs) X(decode, DecodeArgs) X(mlp_sample, MlpArgs) \
-      X(mlp_predict, MlpArgs)
+#define MISSDIFF_KERNELS(X)                                                                                           \
+  X(noise, NoiseArgs)                                                                                                 \
+  X(perturb, PerturbArgs)                                                                                             \
+  X(count, CountArgs)                                                                                                 \
+  X(loss, LossArgs)                                                                                                   \
+  X(noise_loss, NoiseLossArgs) X(step, StepArgs) X(decode, DecodeArgs) X(mlp_sample, MlpArgs) X(mlp_predict, MlpArgs) \
+      X(mlp_transpose, MlpTrainArgs) X(mlp_gradients, MlpTrainArgs) X(mlp_update, MlpUpdateArgs)
 
 #define MISSDIFF_DECLARE(name, Args) int name(const Args& args, int64_t begin, int64_t end, char* scratch);
 #define MISSDIFF_MEMBER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
@@ -192,6 +228,22 @@ static inline size_t mlp_scratch_bytes(const Columns& columns, int64_t width) {
                       whole_panels(columns.width + columns.continuous) + whole_panels(2 * J);
   return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
          static_cast<size_t>(kMlpRows * row * 4 + 16 * 128);
+}
+
+// Rows of training tiles are an odd number of cache lines apart, since a column of a power of two would fall on few
+// sets of the first-level cache.
+static inline int64_t train_stride(int64_t n) { return (whole_panels(n) / kPanel | 1) * kPanel; }
+
+// The same for mlp_gradients.
+static inline size_t mlp_train_scratch_bytes(const MlpTrainArgs& args) {
+  const Columns& columns = args.perturb.batch.columns;
+  const int64_t J = columns.continuous + columns.categorical;
+  const int64_t hidden = train_stride(args.width), twice = train_stride(2 * args.width);
+  const int64_t row = train_stride(columns.width + 2 * J) + train_stride(args.features) + 8 * hidden + twice +
+                      train_stride(columns.width + columns.continuous) + 1 +
+                      args.blocks * (2 * (hidden + twice) + kPanel);
+  return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
+         static_cast<size_t>((kTrainRows + 12) * row * 4 + columns.width * 4 + 16 * 128);
 }
 
 }  // namespace missdiff

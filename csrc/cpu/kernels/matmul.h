@@ -52,16 +52,24 @@ MISSDIFF_INLINE Floats everywhere(float x) {
 // What becomes of a product: written, written after SiLU, or added to what is there.
 enum class Then { kWrite, kSilu, kAdd };
 
-// out[i][j] = then(start[j] + sum_k a[i][k] w[k][j]) for kMlpRows rows. All pointers and strides are multiples of 64
-// bytes but a's, and `out` has room for whole panels. `start` is null for zeros.
+// Some rows of activations: row i begins at data + i * stride. Stride and data are multiples of 64 bytes.
+struct Rows {
+  float* data;
+  int64_t stride;
+  float* row(int64_t i) const { return data + i * stride; }
+};
+
+// out[i][j] = then(start[j] + sum_k a[i][k] w[k][j]) for `rows` rows, whole blocks of them, and whole panels of
+// outputs. `start` is null for zeros.
 template <Then kThen>
-void multiply(const float* __restrict a, int64_t a_stride, int64_t depth, const float* __restrict panels,
-              const float* __restrict start, int64_t outputs, float* __restrict out, int64_t out_stride) {
+void multiply(const Rows& a, int64_t depth, const float* __restrict panels, const float* __restrict start,
+              int64_t outputs, int64_t rows, const Rows& out) {
+  const int64_t a_stride = a.stride, out_stride = out.stride;
   for (int64_t first = 0; first < outputs; first += kPanel) {
     const float* __restrict panel = panels + first * depth;
-    for (int64_t row = 0; row < kMlpRows; row += kBlock) {
-      const float* __restrict in = a + row * a_stride;
-      float* __restrict to = out + row * out_stride + first;
+    for (int64_t row = 0; row < rows; row += kBlock) {
+      const float* __restrict in = a.row(row);
+      float* __restrict to = out.row(row) + first;
       Floats sum[kBlock][kVectors];
       MISSDIFF_UNROLL(12)
       for (int i = 0; i < kBlock; ++i) {
@@ -96,6 +104,73 @@ void multiply(const float* __restrict a, int64_t a_stride, int64_t depth, const 
         float* __restrict cell = to + i * out_stride;
         for (int j = 0; j < kPanel; ++j) cell[j] = silu(cell[j]);
       }
+    }
+  }
+}
+
+// kRows inputs of one panel of `accumulate`.
+template <int kRows>
+MISSDIFF_INLINE void accumulate_block(const float* __restrict a, int64_t a_stride, const float* __restrict b,
+                                      int64_t b_stride, int64_t rows, bool add, float* __restrict to) {
+  Floats sum[kRows][kVectors];
+  MISSDIFF_UNROLL(12)
+  for (int i = 0; i < kRows; ++i) {
+    MISSDIFF_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = Floats{};
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    Floats w[kVectors];
+    MISSDIFF_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const Floats*>(b + r * b_stride + v * kFloats);
+    MISSDIFF_UNROLL(12)
+    for (int i = 0; i < kRows; ++i) {
+      const Floats x = everywhere(a[r * a_stride + i]);
+      MISSDIFF_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = multiply_add(x, w[v], sum[i][v]);
+    }
+  }
+  MISSDIFF_UNROLL(12)
+  for (int i = 0; i < kRows; ++i) {
+    MISSDIFF_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) {
+      Floats* place = reinterpret_cast<Floats*>(to + i * kPanel + v * kFloats);
+      *place = add ? *place + sum[i][v] : sum[i][v];
+    }
+  }
+}
+
+template <int kRows>
+void accumulate_rest(int64_t left, const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t rows,
+                     bool add, float* to) {
+  if (left == kRows) return accumulate_block<kRows>(a, a_stride, b, b_stride, rows, add, to);
+  if constexpr (kRows > 1) accumulate_rest<kRows - 1>(left, a, a_stride, b, b_stride, rows, add, to);
+}
+
+// The gradient of weights in panels: w[k][j] (+)= sum_i a[i][k] b[i][j] over `rows` rows, in order.
+inline void accumulate(const Rows& a, int64_t inputs, const Rows& b, int64_t outputs, int64_t rows, bool add,
+                       float* __restrict panels) {
+  for (int64_t first = 0; first < outputs; first += kPanel) {
+    float* panel = panels + first * inputs;
+    int64_t k = 0;
+    for (; k + kBlock <= inputs; k += kBlock) {
+      accumulate_block<kBlock>(a.data + k, a.stride, b.data + first, b.stride, rows, add, panel + k * kPanel);
+    }
+    if (k < inputs) {
+      accumulate_rest<kBlock - 1>(inputs - k, a.data + k, a.stride, b.data + first, b.stride, rows, add,
+                                  panel + k * kPanel);
+    }
+  }
+}
+
+// Panels of weights from `inputs` to `outputs` as panels of their transpose, from `outputs` to `inputs`.
+inline void transpose(const float* __restrict panels, int64_t inputs, int64_t outputs, float* __restrict out) {
+  for (int64_t first = 0; first < inputs; first += kPanel) {
+    float* __restrict to = out + first * outputs;
+    const int64_t n = inputs - first < kPanel ? inputs - first : kPanel;
+    for (int64_t j = 0; j < outputs; ++j) {
+      const float* __restrict from = panels + j / kPanel * kPanel * inputs + j % kPanel + first * kPanel;
+      for (int64_t k = 0; k < n; ++k) to[j * kPanel + k] = from[k * kPanel];
+      for (int64_t k = n; k < kPanel; ++k) to[j * kPanel + k] = 0.0f;
     }
   }
 }

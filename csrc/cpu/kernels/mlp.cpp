@@ -1,37 +1,12 @@
 // The default network (missdiff_fast/networks/mlp.py) and its sampler over tiles of rows: the activations of a tile, at
 // the default width some 360 KB, go through all blocks and all solver steps without leaving the caches. Standard
-// deviations (1 of scores, 1/2 of one-hot columns) and the normalisation's 1e-5 are those of the Python module.
+// deviations (1 of scores, 1/2 of one-hot columns) are those of the Python module.
 #include "matmul.h"
+#include "normalise.h"
 #include "softmax.h"
 
 namespace missdiff {
 namespace {
-
-// (h - mean) / std over a row, times gain, plus shift; gain and shift null for 1 and 0. Sums go through kPanel lanes.
-inline void normalise(const float* __restrict h, int64_t width, const float* __restrict gain,
-                      const float* __restrict shift, float* __restrict out) {
-  alignas(64) float sum[kPanel] = {}, square[kPanel] = {};
-  const int64_t whole = width / kPanel * kPanel;
-  for (int64_t j = 0; j < whole; j += kPanel) {
-    for (int l = 0; l < kPanel; ++l) sum[l] += h[j + l];
-  }
-  float mean = 0.0f;
-  for (int l = 0; l < kPanel; ++l) mean += sum[l];
-  for (int64_t j = whole; j < width; ++j) mean += h[j];
-  mean /= static_cast<float>(width);
-  for (int64_t j = 0; j < whole; j += kPanel) {
-    for (int l = 0; l < kPanel; ++l) square[l] += (h[j + l] - mean) * (h[j + l] - mean);
-  }
-  float variance = 0.0f;
-  for (int l = 0; l < kPanel; ++l) variance += square[l];
-  for (int64_t j = whole; j < width; ++j) variance += (h[j] - mean) * (h[j] - mean);
-  const float scale = 1.0f / square_root(variance / static_cast<float>(width) + 1e-5f);
-  if (gain == nullptr) {
-    for (int64_t j = 0; j < width; ++j) out[j] = (h[j] - mean) * scale;
-  } else {
-    for (int64_t j = 0; j < width; ++j) out[j] = (h[j] - mean) * scale * gain[j] + shift[j];
-  }
-}
 
 // The pieces of the packed weights, in the order of `missdiff_fast.networks.packing.pack`.
 struct Weights {
@@ -111,8 +86,8 @@ void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n,
       flags[J + j] = states[j] == kClean ? 1.0f : 0.0f;
     }
   }
-  multiply<Then::kWrite>(tile.flags, tile.flag_stride, 2 * J, weights.states, weights.start, args.width, tile.start,
-                         tile.hidden);
+  multiply<Then::kWrite>({tile.flags, tile.flag_stride}, 2 * J, weights.states, weights.start, args.width, kMlpRows,
+                         {tile.start, tile.hidden});
 }
 
 // The network's output for the tile at level t, `out`: x0 of continuous columns, logits and means.
@@ -131,7 +106,7 @@ void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile)
     for (int64_t d = C; d < D; ++d) z[d] = x[d] * (clean[d] + noisy[d] * category);
   }
   __builtin_memcpy(tile.h, tile.start, kMlpRows * tile.hidden * sizeof(float));
-  multiply<Then::kAdd>(tile.z, tile.cells, D, weights.cells, nullptr, W, tile.h, tile.hidden);
+  multiply<Then::kAdd>({tile.z, tile.cells}, D, weights.cells, nullptr, W, kMlpRows, {tile.h, tile.hidden});
   const float* block = weights.blocks;
   for (int64_t b = 0; b < args.blocks; ++b) {
     const float* gain = block;
@@ -143,14 +118,15 @@ void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile)
     for (int64_t i = 0; i < kMlpRows; ++i) {
       normalise(tile.h + i * tile.hidden, W, gain, shift, tile.n + i * tile.hidden);
     }
-    multiply<Then::kSilu>(tile.n, tile.hidden, W, up, up_bias, 2 * W, tile.wide, tile.twice);
-    multiply<Then::kAdd>(tile.wide, tile.twice, 2 * W, down, down_bias, W, tile.h, tile.hidden);
+    multiply<Then::kSilu>({tile.n, tile.hidden}, W, up, up_bias, 2 * W, kMlpRows, {tile.wide, tile.twice});
+    multiply<Then::kAdd>({tile.wide, tile.twice}, 2 * W, down, down_bias, W, kMlpRows, {tile.h, tile.hidden});
     block = down_bias + tile.hidden;
   }
   for (int64_t i = 0; i < kMlpRows; ++i) {
     normalise(tile.h + i * tile.hidden, W, nullptr, nullptr, tile.n + i * tile.hidden);
   }
-  multiply<Then::kWrite>(tile.n, tile.hidden, W, weights.outputs, weights.bias, D + C, tile.out, tile.outs);
+  multiply<Then::kWrite>({tile.n, tile.hidden}, W, weights.outputs, weights.bias, D + C, kMlpRows,
+                         {tile.out, tile.outs});
   // c_skip and c_out of Karras et al. where a column is noisy, the output itself elsewhere.
   const float skip = 1.0f / total, gain = sigma * number;
   for (int64_t i = 0; i < kMlpRows; ++i) {
