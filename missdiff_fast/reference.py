@@ -437,6 +437,12 @@ def mlp_predict(network: nn.Module, x: Tensor, states: Tensor, level: Tensor) ->
         uint8 ``[B, J]``.
     level : Tensor
         sigma, ``[1]``.
+
+    Examples
+    --------
+    >>> network = lambda x, sigma, states: x / (sigma**2 + 1)
+    >>> mlp_predict(network, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.uint8), torch.ones(1))
+    tensor([[0.5000, 0.5000]])
     """
     prediction: Tensor = network(x, level, states)
     return prediction
@@ -481,6 +487,14 @@ def mlp_sample(
     -------
     Tensor
         ``[B, D]``.
+
+    Examples
+    --------
+    >>> network = lambda x, sigma, states: x / (sigma[:, None] ** 2 + 1)
+    >>> last = torch.tensor([[0.0, 1.0, 0.0, 0.0]])  # the prediction itself
+    >>> noisy, keys = torch.ones(1, 2, dtype=torch.uint8), make_key(0, 0)[None]
+    >>> mlp_sample(network, torch.ones(1, 2), noisy, torch.tensor([2]), torch.ones(1), last, torch.arange(1), keys)
+    tensor([[0.5000, 0.5000]])
     """
     previous = None
     for i in range(len(levels)):
@@ -533,6 +547,20 @@ def mlp_train_step(
     References
     ----------
     Loshchilov and Hutter (2019), Decoupled Weight Decay Regularization.
+
+    Examples
+    --------
+    >>> from missdiff_fast.networks import Denoiser
+    >>> from missdiff_fast.networks.packing import TrainingState
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
+    >>> state = TrainingState.of(Denoiser(table.layout, width=8, blocks=1))
+    >>> noisy, one = torch.ones(2, 2, dtype=torch.uint8), torch.ones(2)
+    >>> mlp_train_step(
+    ...     state, table, torch.arange(2), noisy, noisy, one, one, make_key(0, 0), learning_rate=0.1, decay=0.9
+    ... ).shape
+    torch.Size([])
     """
     x = perturb(table, rows, states, torch.ones_like(sigma), sigma, key)
     with torch.enable_grad():
