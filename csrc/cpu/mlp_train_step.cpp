@@ -9,6 +9,48 @@ namespace {
 
 constexpr int64_t kMostBuffers = 8;  // of gradients: as many threads can work on one batch
 
+// Memory that a thread keeps from one step to the next, since to be given fresh pages takes a fifth as long as the
+// step. What is large is given back.
+class KeptMemory {
+ public:
+  char* get(size_t bytes) {
+    if (bytes > bytes_) {
+      memory_.reset();  // before there is more, so that both are never held
+      memory_ = std::make_unique<ThreadMemory>(bytes);
+      bytes_ = bytes;
+    }
+    return memory_->get();
+  }
+  void settle() {
+    constexpr size_t kMost = size_t{1} << 26;
+    if (bytes_ <= kMost) return;
+    memory_.reset();
+    bytes_ = 0;
+  }
+
+ private:
+  std::unique_ptr<ThreadMemory> memory_;
+  size_t bytes_ = 0;
+};
+
+thread_local KeptMemory kept_batch, kept_scratch;
+
+// Hands out pieces of memory for floats, each aligned to 64 bytes; counts them only where there is none.
+class Pieces {
+ public:
+  explicit Pieces(char* memory) : memory_(memory) {}
+  float* take(int64_t floats) {
+    float* piece = memory_ == nullptr ? nullptr : reinterpret_cast<float*>(memory_ + used_);
+    used_ += (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
+    return piece;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char* memory_;
+  size_t used_ = 0;
+};
+
 // One step of AdamW on the masked loss of a batch; weights and moments change in place.
 Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
                       Tensor mean,               // first moments
@@ -78,42 +120,45 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   const double scale = 1.0 / static_cast<double>(std::max<int64_t>(total, 1));
 
   const int64_t buffers = std::min(kMostBuffers, (B + kTrainRows - 1) / kTrainRows);
-  Tensor x = allocate(continuous, {B, D}, ScalarType::Float);
-  Tensor prediction = allocate(continuous, {B, D + C}, ScalarType::Float);
-  Tensor grad = allocate(continuous, {B, D + C}, ScalarType::Float);
-  Tensor gradients = allocate(continuous, {buffers, wanted}, ScalarType::Float);
-  Tensor transposed = allocate(continuous,
-                               {panel_floats(D + C, width) + panel_floats(width, width) +
-                                blocks * (panel_floats(2 * width, width) + panel_floats(width, 2 * width))},
-                               ScalarType::Float);
+  float *x, *prediction, *grad, *gradients, *transposed;
+  auto lay_out = [&](Pieces pieces) {
+    x = pieces.take(B * D);
+    prediction = pieces.take(B * (D + C));
+    grad = pieces.take(B * (D + C));
+    gradients = pieces.take(buffers * wanted);
+    transposed = pieces.take(panel_floats(D + C, width) + panel_floats(width, width) +
+                             blocks * (panel_floats(2 * width, width) + panel_floats(width, 2 * width)));
+    return pieces.used();
+  };
+  lay_out(Pieces(kept_batch.get(lay_out(Pieces(nullptr)))));
   std::vector<double> partials(counts.size());
   BatchArgs to_judge = batch.args;
   to_judge.states = judged_.const_data_ptr<uint8_t>();
-  const MlpTrainArgs args{
-      {batch.args, ones.data(), sigma_.const_data_ptr(), 0.0, 1.0, Type::kFloat, x.mutable_data_ptr()},
-      {to_judge, Type::kFloat, prediction.const_data_ptr(), weight_.const_data_ptr(), v ? v->const_data_ptr() : nullptr,
-       mean_weight, scale, grad.mutable_data_ptr(), partials.data()},
-      width,
-      blocks,
-      E,
-      levels_.const_data_ptr<float>(),
-      weights.const_data_ptr<float>(),
-      wanted,
-      transposed.mutable_data_ptr<float>(),
-      gradients.mutable_data_ptr<float>(),
-      buffers};
+  const MlpTrainArgs args{{batch.args, ones.data(), sigma_.const_data_ptr(), 0.0, 1.0, Type::kFloat, x},
+                          {to_judge, Type::kFloat, prediction, weight_.const_data_ptr(),
+                           v ? v->const_data_ptr() : nullptr, mean_weight, scale, grad, partials.data()},
+                          width,
+                          blocks,
+                          E,
+                          levels_.const_data_ptr<float>(),
+                          weights.const_data_ptr<float>(),
+                          wanted,
+                          transposed,
+                          gradients,
+                          buffers};
   torch::stable::parallel_for(0, 2 + 2 * blocks, 1,
                               [&](int64_t begin, int64_t end) { kernels().mlp_transpose(args, begin, end, nullptr); });
   std::atomic<int> bad{0};
   const size_t bytes = mlp_train_scratch_bytes(args);
   torch::stable::parallel_for(0, buffers, 1, [&](int64_t begin, int64_t end) {
-    ThreadMemory memory(bytes);
-    if (kernels().mlp_gradients(args, begin, end, memory.get()) != 0) bad.store(1, std::memory_order_relaxed);
+    char* memory = kept_scratch.get(bytes);
+    if (kernels().mlp_gradients(args, begin, end, memory) != 0) bad.store(1, std::memory_order_relaxed);
+    kept_scratch.settle();
   });
   check_codes(bad.load() == 0);
 
   constexpr double kBetaMean = 0.9, kBetaSquare = 0.999, kEpsilon = 1e-8;  // PyTorch's
-  const MlpUpdateArgs update{gradients.const_data_ptr<float>(),
+  const MlpUpdateArgs update{gradients,
                              buffers,
                              wanted,
                              weights.mutable_data_ptr<float>(),
@@ -129,6 +174,7 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
                              numbers[2]};
   torch::stable::parallel_for(0, (wanted + kUpdateBlock - 1) / kUpdateBlock, 4,
                               [&](int64_t begin, int64_t end) { kernels().mlp_update(update, begin, end, nullptr); });
+  kept_batch.settle();
   double sum = 0.0;
   for (double partial : partials) sum += partial;
   Tensor loss = torch::stable::new_empty(continuous, {}, ScalarType::Float);
