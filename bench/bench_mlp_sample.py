@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import baselines
 import pytest
 import torch
@@ -34,6 +36,12 @@ class Case:
         self.offsets, self.workload = workload.table.offsets, workload
         self.x = solver.sigma_max * workload.x[:ROWS]
 
+    def functions(self, compiled: bool) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
+        """Network and step."""
+        if not compiled:
+            return self.network, baselines.step
+        return baselines.compiled(self.network), baselines.compiled(baselines.step)
+
     @torch.inference_mode()
     def native(self) -> Tensor:
         w, count = self.workload, len(self.x)
@@ -41,9 +49,7 @@ class Case:
         return ops.mlp_sample(self.network, self.x, w.states[:count], *solver)
 
     @torch.inference_mode()
-    def plain(self, compiled: bool) -> Tensor:
-        network = baselines.compiled(self.network) if compiled else self.network
-        step = baselines.compiled(baselines.step) if compiled else baselines.step
+    def plain(self, network: Callable[..., Tensor], step: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
         numbers = [tuple(row) for row in self.coefficients.tolist()]
         out = []
         for x, states in zip(self.x.split(TILE), self.workload.states[: len(self.x)].split(TILE), strict=True):
@@ -62,7 +68,8 @@ def case(workload: Workload) -> Case:
         solver = (case.offsets, case.levels, case.coefficients, w.rows[:count], case.keys)
         truth = reference.mlp_sample(case.network, case.x, w.states[:count], *solver)
     assert_close("mlp_sample", case.native(), truth)
-    assert_close("mlp_sample", case.plain(compiled=False), truth)
+    for compiled in (False, True):
+        assert_close("mlp_sample", case.plain(*case.functions(compiled)), truth)
     return case
 
 
@@ -70,4 +77,5 @@ def bench_mlp_sample(timer: Timer, case: Case, implementation: str) -> None:
     if implementation == "native":
         timer("mlp_sample", implementation, case.native)
     else:
-        timer("mlp_sample", implementation, lambda: case.plain(implementation == "compile"))
+        functions = case.functions(implementation == "compile")
+        timer("mlp_sample", implementation, lambda: case.plain(*functions))

@@ -15,7 +15,7 @@ from workload import Workload
 from missdiff_fast import ops, reference
 from missdiff_fast.learner import WeightAverage
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.networks.packing import TrainingState
+from missdiff_fast.networks.packing import TrainingState, lay_out
 
 STEPS, ROWS = 20, 512
 RATE, DECAY, MEAN_WEIGHT = 1e-3, 0.998, 0.3
@@ -77,12 +77,14 @@ def make_network(workload: Workload) -> Denoiser:
 def batches(workload: Workload) -> list[Workload]:
     """Batches of a workload, which the step that all take first holds to be the same."""
     w, network = workload.head(ROWS), make_network(workload)
-    native, plain = Native(copy.deepcopy(network)), Plain(copy.deepcopy(network), compile_it=False)
     noise = reference.normal(w.rows, w.x.shape[1], w.key)
+    native = Native(copy.deepcopy(network))
     loss = native.step(w)
-    assert_close("masked_loss", loss, plain.step(w, noise))
-    gradients = [p.grad for p in plain.network.parameters() if p.grad is not None]
-    assert_close("mlp_train_step.grad", 10 * native.state.mean, native.state.lay_out(gradients))
+    for compiled in (False, True):
+        plain = Plain(copy.deepcopy(network), compiled)
+        assert_close("masked_loss", loss, plain.step(w, noise))
+        gradients = [p.grad for p in plain.network.parameters() if p.grad is not None]
+        assert_close("mlp_train_step.grad", 10 * native.state.mean, lay_out(gradients))
     return [workload.piece(i * ROWS, (i + 1) * ROWS) for i in range(STEPS)]
 
 

@@ -8,6 +8,7 @@ the argument; rows or codes that are out of range raise RuntimeError from the ke
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from missdiff_fast import _library
 from missdiff_fast.networks.mlp import Denoiser
-from missdiff_fast.networks.packing import TrainingState, pack, shifts
+from missdiff_fast.networks.packing import TrainingState, check_network, pack, shifts
 from missdiff_fast.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -395,6 +396,7 @@ def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor) -> 
     """
     offsets = _check_network(network, x, states)
     _check("level", level, (torch.float32,), (1,))
+    _refuse_gradients("mlp_predict", {"level": level})
     return _op("mlp_predict")(x, states, pack(network), offsets, level, shifts(network, level))
 
 
@@ -452,6 +454,7 @@ def mlp_sample(
     if not torch.compiler.is_compiling() and not torch.equal(offsets, own):
         raise ValueError(f"offsets must be the network's, {own.tolist()}, not {offsets.tolist()}")
     _check("levels", levels, (torch.float32,), (None,))
+    _refuse_gradients("mlp_sample", {"levels": levels, "coefficients": coefficients})
     steps = levels.shape[0]
     _check("coefficients", coefficients, (torch.float32,), (steps, 4))
     _check("rows", rows, (torch.int64,), x.shape[:1])
@@ -517,7 +520,15 @@ def mlp_train_step(
     (True, 9)
     """
     network, own = state.network, torch.float32
-    _check_network(network, state.weights[:0].new_empty(0, network.layout.width), states[:0])
+    flat = {name: getattr(state, name) for name in ("weights", "mean", "square", "average")}
+    for name, tensor in flat.items():
+        _check(f"state.{name}", tensor, (own,), state.weights.shape)
+        if not tensor.is_contiguous() or tensor.requires_grad:
+            raise ValueError(f"state.{name} must be contiguous and without gradient, as TrainingState.of makes it")
+    _refuse_gradients(
+        "mlp_train_step",
+        {"sigma": sigma, "weight": weight, "table.continuous": table.continuous, "column_weight": column_weight},
+    )
     if table.values is None:
         raise ValueError("mlp_train_step needs table.values, the standardised raw values")
     if table.layout != network.layout:
@@ -531,27 +542,33 @@ def mlp_train_step(
     if column_weight is not None:
         _check("column_weight", column_weight, (own,), (table.layout.num_columns,))
     schedule = torch.tensor([learning_rate, state.steps + 1, decay], dtype=torch.float64)
-    flat = (state.weights, state.mean, state.square, state.average)
     cells = (table.continuous, table.codes, table.values, _offsets(table))
     levels = network.features(sigma)
     loss = _op("mlp_train_step")(
-        *(*flat, *cells, rows, states, judged, sigma, levels, weight, key, schedule),
+        *(*flat.values(), *cells, rows, states, judged, sigma, levels, weight, key, schedule),
         *(table.layout.width, network.width, len(network.blocks), float(mean_weight), column_weight),
     )
+    if not torch.compiler.is_compiling():  # an op of the stable ABI does not tell autograd what it changed
+        torch.autograd.graph.increment_version(list(flat.values()))
     state.steps += 1
     return loss
 
 
 def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:
     """Check what both passes have in common; the network's offsets."""
-    if type(network) is not Denoiser:  # a derived class may compute something else
-        raise TypeError(f"network must be a Denoiser, not {type(network).__name__}")
+    check_network(network)
     for weight in network.parameters():
         if weight.dtype != torch.float32 or weight.device != x.device:
             raise TypeError(f"network must be float32 and on x's {x.device}, not {weight.dtype} on {weight.device}")
     layout = network.layout
     _check("x", x, (torch.float32,), (None, layout.width))
     _check("states", states, (torch.uint8,), (x.shape[0], layout.num_columns))
-    if torch.is_grad_enabled() and x.requires_grad:
-        raise ValueError("the network's native pass has no derivative with respect to x; detach it")
+    _refuse_gradients("the network's native pass", {"x": x})
     return layout.offsets()
+
+
+def _refuse_gradients(op: str, arguments: Mapping[str, Tensor | None]) -> None:
+    """No gradient is better than a wrong one."""
+    for name, tensor in arguments.items():
+        if tensor is not None and tensor.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{op} has no derivative with respect to {name}; detach it")

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from missdiff_fast.table.encoded import EncodedTable
 
-if TYPE_CHECKING:  # which imports this module
+if TYPE_CHECKING:
     from missdiff_fast.networks.packing import TrainingState
 
 # State of one column in one row of a batch.
@@ -562,15 +562,17 @@ def mlp_train_step(
     ... ).shape
     torch.Size([])
     """
+    from missdiff_fast.networks.packing import lay_out  # which imports this module
+
     x = perturb(table, rows, states, torch.ones_like(sigma), sigma, key)
     with torch.enable_grad():
-        state.write_weights()
-        prediction = state.network(x, sigma, states)
+        weights = state.current()
+        prediction = torch.func.functional_call(state.network, weights, (x, sigma, states))
         loss = masked_loss(
             prediction, table, rows, judged, weight, mean_weight=mean_weight, column_weight=column_weight
         )
-        gradients = torch.autograd.grad(loss, list(state.network.parameters()), materialize_grads=True)
-    gradient = state.lay_out(gradients)
+        gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
+    gradient = lay_out(gradients)
     state.steps += 1
     state.mean.lerp_(gradient, 1 - 0.9)
     state.square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)

@@ -172,6 +172,16 @@ def test_a_cell_that_is_not_finite_stays_in_its_row(native: ModuleType) -> None:
     assert not bool(torch.isfinite(spoilt[~others]).all(1).any())
 
 
+def test_a_hidden_cell_is_ignored_whatever_it_holds(backend: ModuleType) -> None:
+    call = example(LAYOUTS["mixed"])
+    states = call.states.clone()
+    states[:, 1] = HIDDEN
+    call = replace(call, states=states)
+    x = call.x.clone()
+    x[:, 1] = torch.nan
+    assert torch.equal(replace(call, x=x).predict(backend), call.predict(backend))
+
+
 def test_bad_arguments_are_named(native: ModuleType) -> None:
     good = example(LAYOUTS["mixed"], 5)
     changes: list[tuple[dict[str, Any], str]] = [

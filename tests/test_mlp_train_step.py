@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,11 +20,11 @@ from tolerances import assert_close
 from torch import Tensor
 
 from missdiff_fast import reference
-from missdiff_fast.networks.packing import TrainingState, flatten, unflatten
+from missdiff_fast.networks.packing import TrainingState, flatten, lay_out, unflatten
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-SIZES = [1, 5, 127, 128, 129, 300, 1100]  # tiles have 128 rows, and there are at most eight buffers of gradients
+SIZES = [0, 1, 5, 127, 128, 129, 300, 1100]  # tiles have 128 rows, and there are at most eight buffers of gradients
 
 
 @dataclass
@@ -74,6 +78,8 @@ def check(native: ModuleType, call: Call) -> None:
     true_loss, truth = call.double().step(reference)
     assert_close("masked_loss", loss, true_loss)
     assert state.steps == truth.steps == call.state.steps + 1
+    for after in (state, truth):
+        assert torch.equal(flatten(after.network).float(), flatten(call.state.network))
     for name in ("weights", "mean", "square", "average"):
         assert_close("mlp_train_step", getattr(state, name), getattr(truth, name))
     call.state.mean.zero_()  # and after the step a tenth of the gradient
@@ -110,8 +116,8 @@ def test_adam_is_pytorchs(backend: ModuleType) -> None:
         loss.backward()
         optimizer.step()
     moments = optimizer.state.values()
-    assert_close("mlp_train_step.grad", state.mean, state.lay_out(m["exp_avg"] for m in moments), torch.float32)
-    torch.testing.assert_close(state.square.sqrt(), state.lay_out(m["exp_avg_sq"].sqrt() for m in moments))
+    assert_close("mlp_train_step.grad", state.mean, lay_out(m["exp_avg"] for m in moments), torch.float32)
+    torch.testing.assert_close(state.square.sqrt(), lay_out(m["exp_avg_sq"].sqrt() for m in moments))
     assert float((state.weights - flatten(network)).abs().mean()) < 1e-6
 
 
@@ -122,7 +128,7 @@ def test_the_average_forgets_by_its_decay(backend: ModuleType) -> None:
 
 
 def test_any_number_of_threads_gives_the_same_bits(native: ModuleType) -> None:
-    call = example(LAYOUTS["mixed"], 700)
+    call = example(LAYOUTS["mixed"], 1300)  # eleven tiles in eight buffers
     with threads(1):
         loss, alone = call.step(native)
     with threads(2):
@@ -135,9 +141,7 @@ def test_any_number_of_threads_gives_the_same_bits(native: ModuleType) -> None:
 def test_padding_stays_zero(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"], width=20)
     _, state = call.step(native)
-    network = copy.deepcopy(call.state.network)
-    unflatten(network, state.weights)
-    assert torch.equal(flatten(network), state.weights)  # which fills up with zeros
+    assert torch.equal(lay_out(unflatten(state.network, state.weights)), state.weights)  # which fills up with zeros
 
 
 def test_what_is_not_judged_changes_no_weight(native: ModuleType) -> None:
@@ -151,13 +155,18 @@ def test_what_is_not_judged_changes_no_weight(native: ModuleType) -> None:
 
 def test_hidden_and_missing_cells_are_not_seen(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
-    table, rows = call.batch.table, call.batch.rows
-    states = torch.where(table.observed()[rows], call.batch.states, HIDDEN).to(torch.uint8)
-    call = dataclasses.replace(call, batch=dataclasses.replace(call.batch, states=states), judged=states)
-    loss, state = call.step(native)
-    assert bool(torch.isfinite(state.weights).all())
+    table, C = call.batch.table, LAYOUTS["mixed"].num_continuous
+    states, judged = call.batch.states.clone(), call.judged.clone()
+    states[:, 1], judged[:, 1], states[:, C], judged[:, C] = HIDDEN, CLEAN, HIDDEN, CLEAN
+    call = Call(call.state, dataclasses.replace(call.batch, states=states), judged)
     assert bool((states == NOISY).any())
+    loss, state = call.step(native)
     assert loss > 0
+    table.continuous[:, 1] = torch.where(table.continuous[:, 1].isnan(), torch.nan, torch.inf)
+    table.codes[:, 0] = torch.where(table.codes[:, 0] < 0, -1, 1 - table.codes[:, 0])
+    again, other = call.step(native)
+    assert torch.equal(loss, again)
+    assert torch.equal(state.weights, other.weights)
 
 
 def test_non_contiguous_inputs_left_alone(native: ModuleType) -> None:
@@ -199,7 +208,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         "key": b.key,
     }
     changes: list[tuple[dict[str, Any], str]] = [
-        ({"table": make_batch(LAYOUTS["no_categorical"]).table}, "network"),
+        ({"table": make_batch(LAYOUTS["no_categorical"]).table}, "network was made for"),
         ({"table": b.double().table}, "table.continuous"),
         ({"table": dataclasses.replace(b.table, values=None)}, "table.values"),
         ({"rows": b.rows.int()}, "rows"),
@@ -211,8 +220,29 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         ({"column_weight": torch.ones(3)}, "column_weight"),
     ]
     for change, word in changes:
-        with pytest.raises((ValueError, TypeError), match=word):
+        with pytest.raises((ValueError, TypeError), match=rf"(^| to | needs ){word}\b"):
             native.mlp_train_step(good.state, **{**values, **change}, learning_rate=0.1, decay=0.9)
+    weights = good.state.weights
+    states: list[tuple[dict[str, Tensor], str]] = [
+        ({"weights": weights.double()}, "state.weights must be float32"),
+        ({"mean": weights[:-16]}, "state.mean must have shape"),
+        ({"square": torch.stack([weights, weights], 1)[:, 0]}, "state.square must be contiguous"),
+        ({"average": weights.clone().requires_grad_()}, "state.average must be contiguous and without gradient"),
+    ]
+    for state_change, message in states:
+        with pytest.raises((ValueError, TypeError), match=message):
+            native.mlp_train_step(
+                dataclasses.replace(good.state, **state_change),  # type: ignore[arg-type]
+                **values,
+                learning_rate=0.1,
+                decay=0.9,
+            )
+    with pytest.raises(ValueError, match="no derivative with respect to sigma"):
+        native.mlp_train_step(
+            good.state, **{**values, "sigma": b.sigma.clone().requires_grad_()}, learning_rate=0.1, decay=0.9
+        )
+    with pytest.raises(TypeError, match="Linear"):
+        TrainingState.of(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
 def _arguments(call: Call) -> tuple[Any, ...]:
@@ -226,10 +256,55 @@ def _arguments(call: Call) -> tuple[Any, ...]:
 
 
 def test_registration(native: ModuleType, layout: Layout) -> None:
-    tests = ("test_schema", "test_faketensor")
-    torch.library.opcheck(
-        torch.ops.missdiff_fast.mlp_train_step.default, _arguments(example(layout, 5)), test_utils=tests
+    torch.library.opcheck(torch.ops.missdiff_fast.mlp_train_step.default, _arguments(example(layout, 5)))
+
+
+def test_compiles_whole(native: ModuleType, fresh_compiler: None) -> None:
+    call = example(LAYOUTS["mixed"], 5)
+    arguments, flat = _arguments(call), [tensor.clone() for tensor in _arguments(call)[:4]]
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def compiled(*state: Tensor) -> Tensor:
+        return torch.ops.missdiff_fast.mlp_train_step(*state, *arguments[4:]) + 1
+
+    loss = compiled(*flat)
+    assert torch.equal(loss, torch.ops.missdiff_fast.mlp_train_step(*arguments) + 1)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(flat, arguments, strict=False))
+
+
+def test_autograd_is_told_of_the_change(native: ModuleType) -> None:
+    call = example(LAYOUTS["mixed"], 5)
+    p = torch.ones_like(call.state.weights, requires_grad=True)
+    product, b = (p * call.state.weights).sum(), call.batch
+    native.mlp_train_step(
+        *(call.state, b.table, b.rows, b.states, call.judged, b.sigma, b.weight, b.key), learning_rate=0.1, decay=0.9
     )
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_a_step_after_memory_ran_out(native: ModuleType) -> None:
+    program = """
+import resource, torch
+from batches import LAYOUTS
+from test_mlp_train_step import example
+from missdiff_fast import ops
+small = example(LAYOUTS["mixed"], 300)
+expected = small.step(ops)[0]
+large = example(LAYOUTS["mixed"], 300_000, weighted=False)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**26, resource.RLIM_INFINITY))
+try:
+    large.step(ops)
+except (RuntimeError, MemoryError):
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(torch.equal(small.step(ops)[0], expected))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    found = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert found.stdout.strip() == "True", found.stderr[-2000:]
 
 
 def test_weights_of_another_network(native: ModuleType) -> None:
@@ -237,10 +312,16 @@ def test_weights_of_another_network(native: ModuleType) -> None:
     for weights in (arguments[0][:-16], arguments[0].double()):
         with pytest.raises(RuntimeError, match="weights"):
             torch.ops.missdiff_fast.mlp_train_step(weights, *arguments[1:])
+    with pytest.raises(RuntimeError, match="blocks"):
+        torch.ops.missdiff_fast.mlp_train_step(*arguments[:17], 1, 1 << 60, *arguments[19:])
+    with pytest.raises(RuntimeError, match="share memory"):
+        torch.ops.missdiff_fast.mlp_train_step(*arguments[:3], arguments[0], *arguments[4:])
 
 
 def test_flat_weights_come_back(layout: Layout) -> None:
     network, other = make_network(layout), make_network(layout, seed=1)
-    unflatten(other, flatten(network))
+    state = TrainingState.of(other)
+    state.average = flatten(network)
+    state.write_average()
     for mine, theirs in zip(network.parameters(), other.parameters(), strict=True):
         assert torch.equal(mine, theirs)

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "launch.h"
@@ -7,28 +9,39 @@
 namespace missdiff {
 namespace {
 
-constexpr int64_t kMostBuffers = 8;  // of gradients: as many threads can work on one batch
+constexpr int64_t kMostBuffers = 8;  // of gradients; as many threads work on one batch, if it has as many tiles
 
-// Memory that a thread keeps from one step to the next, since to be given fresh pages takes a fifth as long as the
-// step. What is large is given back.
+// Memory that a thread keeps from one step to the next, up to 64 MiB, since to be given fresh pages takes a fifth as
+// long as the step.
 class KeptMemory {
  public:
-  char* get(size_t bytes) {
-    if (bytes > bytes_) {
-      memory_.reset();  // before there is more, so that both are never held
-      memory_ = std::make_unique<ThreadMemory>(bytes);
-      bytes_ = bytes;
+  // One step's use of it.
+  class Loan {
+   public:
+    Loan(KeptMemory& kept, size_t bytes) : kept_(kept) {
+      if (bytes <= kept.bytes_) return;
+      kept.give_back();  // before there is more, so that both are never held
+      kept.memory_ = std::make_unique<ThreadMemory>(bytes);
+      kept.bytes_ = bytes;
     }
-    return memory_->get();
-  }
-  void settle() {
-    constexpr size_t kMost = size_t{1} << 26;
-    if (bytes_ <= kMost) return;
-    memory_.reset();
-    bytes_ = 0;
-  }
+    ~Loan() {
+      if (kept_.bytes_ > kMostKept) kept_.give_back();
+    }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    char* get() const { return kept_.memory_->get(); }
+
+   private:
+    KeptMemory& kept_;
+  };
 
  private:
+  static constexpr size_t kMostKept = size_t{1} << 26;
+  void give_back() {
+    bytes_ = 0;
+    memory_.reset();
+  }
+
   std::unique_ptr<ThreadMemory> memory_;
   size_t bytes_ = 0;
 };
@@ -85,7 +98,10 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   check_shape(weight, "weight", {B});
   check_type(schedule, "schedule", {ScalarType::Double});
   check_shape(schedule, "schedule", {3});
-  STD_TORCH_CHECK(width >= 1 && blocks >= 0, "a network has a width of at least 1 and no fewer than 0 blocks");
+  check_shape(weights, "weights", {-1});
+  const int64_t most = weights.size(0);  // so that no product of these is too large for its type
+  STD_TORCH_CHECK(1 <= width && width <= most && 0 <= blocks && blocks <= most && D <= most, "weights hold ", most,
+                  " numbers, too few for a width of ", width, " and ", blocks, " blocks");
   const int64_t E = levels.size(1);
   const int64_t wanted = panel_floats(D + 2 * J, width) + panel_floats(E, width) + panel_floats(width, width) +
                          5 * whole_panels(width) + blocks * (mlp_block_floats(width) + whole_panels(width)) +
@@ -100,6 +116,12 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
     STD_TORCH_CHECK(reinterpret_cast<uintptr_t>(tensor->const_data_ptr<float>()) % 64 == 0, name,
                     " must be aligned to 64 bytes");
   }
+  const float* places[] = {weights.const_data_ptr<float>(), mean.const_data_ptr<float>(),
+                           square.const_data_ptr<float>(), average.const_data_ptr<float>()};
+  std::sort(std::begin(places), std::end(places), std::less<>());
+  for (int i = 0; i < 3; ++i) {
+    STD_TORCH_CHECK(places[i] + wanted <= places[i + 1], "weights, mean, square and average must not share memory");
+  }
   std::optional<Tensor> v;
   if (column_weight) {
     check_type(*column_weight, "column_weight", {ScalarType::Float});
@@ -110,6 +132,7 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   const Tensor levels_ = torch::stable::contiguous(levels), weight_ = torch::stable::contiguous(weight);
   const Tensor schedule_ = torch::stable::contiguous(schedule);
   const double* numbers = schedule_.const_data_ptr<double>();
+  STD_TORCH_CHECK(numbers[1] >= 1.0, "schedule must number the steps from 1");
   const std::vector<float> ones(static_cast<size_t>(B), 1.0f);
 
   std::vector<int64_t> counts(static_cast<size_t>((B + kLossBlock - 1) / kLossBlock));
@@ -120,6 +143,7 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   const double scale = 1.0 / static_cast<double>(std::max<int64_t>(total, 1));
 
   const int64_t buffers = std::min(kMostBuffers, (B + kTrainRows - 1) / kTrainRows);
+  Tensor loss = torch::stable::new_empty(continuous, {}, ScalarType::Float);
   float *x, *prediction, *grad, *gradients, *transposed;
   auto lay_out = [&](Pieces pieces) {
     x = pieces.take(B * D);
@@ -130,13 +154,15 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
                              blocks * (panel_floats(2 * width, width) + panel_floats(width, 2 * width)));
     return pieces.used();
   };
-  lay_out(Pieces(kept_batch.get(lay_out(Pieces(nullptr)))));
+  const KeptMemory::Loan batch_memory(kept_batch, std::max<size_t>(lay_out(Pieces(nullptr)), 64));
+  lay_out(Pieces(batch_memory.get()));
   std::vector<double> partials(counts.size());
   BatchArgs to_judge = batch.args;
   to_judge.states = judged_.const_data_ptr<uint8_t>();
   const MlpTrainArgs args{{batch.args, ones.data(), sigma_.const_data_ptr(), 0.0, 1.0, Type::kFloat, x},
                           {to_judge, Type::kFloat, prediction, weight_.const_data_ptr(),
                            v ? v->const_data_ptr() : nullptr, mean_weight, scale, grad, partials.data()},
+                          prediction,
                           width,
                           blocks,
                           E,
@@ -151,9 +177,8 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   std::atomic<int> bad{0};
   const size_t bytes = mlp_train_scratch_bytes(args);
   torch::stable::parallel_for(0, buffers, 1, [&](int64_t begin, int64_t end) {
-    char* memory = kept_scratch.get(bytes);
-    if (kernels().mlp_gradients(args, begin, end, memory) != 0) bad.store(1, std::memory_order_relaxed);
-    kept_scratch.settle();
+    const KeptMemory::Loan memory(kept_scratch, bytes);
+    if (kernels().mlp_gradients(args, begin, end, memory.get()) != 0) bad.store(1, std::memory_order_relaxed);
   });
   check_codes(bad.load() == 0);
 
@@ -174,10 +199,8 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
                              numbers[2]};
   torch::stable::parallel_for(0, (wanted + kUpdateBlock - 1) / kUpdateBlock, 4,
                               [&](int64_t begin, int64_t end) { kernels().mlp_update(update, begin, end, nullptr); });
-  kept_batch.settle();
   double sum = 0.0;
   for (double partial : partials) sum += partial;
-  Tensor loss = torch::stable::new_empty(continuous, {}, ScalarType::Float);
   *loss.mutable_data_ptr<float>() = static_cast<float>(sum * scale);
   return loss;
 }

@@ -88,8 +88,8 @@ class Denoiser(nn.Module):
         sigma = sigma[:, None]
         noisy, clean = (states == NOISY).to(x.dtype), (states == CLEAN).to(x.dtype)
         noisy_cells = noisy[:, self.groups]
-        seen = (states > 0).to(x.dtype)[:, self.groups]
-        z = x * seen * torch.rsqrt((sigma * noisy_cells) ** 2 + self.variance)
+        seen = (states > 0)[:, self.groups]
+        z = torch.where(seen, x * torch.rsqrt((sigma * noisy_cells) ** 2 + self.variance), 0.0)
         level = self.embed(sigma[:, 0])
         h = self.inputs(torch.cat([z, noisy, clean], 1))
         for block in self.blocks:
@@ -97,9 +97,8 @@ class Denoiser(nn.Module):
         out = self.outputs(self.norm(h))
         # c_skip and c_out of Karras et al.; where a column is hidden its x0 is the network's output itself.
         total = sigma**2 + 1
-        skip = noisy[:, :C] / total
-        gain = torch.where(noisy[:, :C] > 0, sigma * torch.rsqrt(total), 1.0)
-        return torch.cat([skip * x[:, :C] + gain * out[:, :C], out[:, C:]], 1)
+        scaled = (1 / total) * x[:, :C] + sigma * torch.rsqrt(total) * out[:, :C]
+        return torch.cat([torch.where(states[:, :C] == NOISY, scaled, out[:, :C]), out[:, C:]], 1)
 
     def embed(self, sigma: Tensor) -> Tensor:
         """The noise levels ``[B]`` as every block is told them, ``[B, width]``."""

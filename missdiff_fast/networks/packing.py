@@ -22,7 +22,7 @@ def pack(network: Denoiser) -> Tensor:
     shift of the last normalisation are multiplied. Weights are in panels of 16 outputs, ``[panels, inputs, 16]``, and
     what is missing to a whole panel is 0.
     """
-    D = len(network.variance)
+    D = network.layout.width
     inputs, gain = network.inputs.weight.detach(), network.norm.weight.detach()
     pieces = [_panels(inputs[:, :D]), _panels(inputs[:, D:]), _padded(network.inputs.bias.detach())]
     for block in _blocks(network):
@@ -49,7 +49,7 @@ class TrainingState:
     Parameters
     ----------
     network : Denoiser
-        Whose weights were taken up, and into which `write_weights` and `write_average` put the new ones.
+        Whose weights were taken up. Steps leave it as it is; `write_average` changes it.
     weights : Tensor
         float32 ``[P]``.
     mean, square : Tensor
@@ -75,22 +75,22 @@ class TrainingState:
 
     @classmethod
     def of(cls, network: Denoiser) -> TrainingState:
-        """Begin with the network's weights."""
+        """Begin with the weights of a network, which has to be a `Denoiser` (else TypeError)."""
+        check_network(network)
         weights = flatten(network)
         return cls(network, weights, torch.zeros_like(weights), torch.zeros_like(weights), weights.clone())
 
-    @staticmethod
-    def lay_out(weights: Iterable[Tensor]) -> Tensor:
-        """Weights, or their gradients, flat."""
-        return lay_out(weights)
+    def current(self) -> dict[str, Tensor]:
+        """The weights by the names of the network's parameters, to be differentiated by."""
+        weights = unflatten(self.network, self.weights)
+        names = (name for name, _ in self.network.named_parameters())
+        return {name: weight.requires_grad_() for name, weight in zip(names, weights, strict=True)}
 
-    def write_weights(self) -> None:
-        """Put the weights as they are now into the network."""
-        unflatten(self.network, self.weights)
-
+    @torch.no_grad()
     def write_average(self) -> None:
         """Put their average into the network."""
-        unflatten(self.network, self.average)
+        for parameter, average in zip(self.network.parameters(), unflatten(self.network, self.average), strict=True):
+            parameter.copy_(average)
 
 
 def flatten(network: Denoiser) -> Tensor:
@@ -107,14 +107,21 @@ def lay_out(weights: Iterable[Tensor]) -> Tensor:
     return torch.cat([(_panels(w) if w.dim() == 2 else _padded(w)).flatten() for w in weights])
 
 
-def unflatten(network: Denoiser, flat: Tensor) -> None:
-    """Write flat weights into the network."""
-    start = 0
-    for weight in (parameter.detach() for parameter in network.parameters()):
-        outputs, inputs = len(weight), weight.shape[1] if weight.dim() == 2 else 1
+def unflatten(network: Denoiser, flat: Tensor) -> list[Tensor]:
+    """Flat weights in the shapes of the network's parameters, as copies."""
+    start, weights = 0, []
+    for parameter in network.parameters():
+        outputs, inputs = len(parameter), parameter.shape[1] if parameter.dim() == 2 else 1
         panels = flat[start : start + inputs * -(-outputs // PANEL) * PANEL].view(-1, inputs, PANEL)
-        weight.copy_(panels.permute(0, 2, 1).reshape(-1, inputs)[:outputs].view_as(weight))
+        weights.append(panels.permute(0, 2, 1).reshape(-1, inputs)[:outputs].reshape(parameter.shape).clone())
         start += panels.numel()
+    return weights
+
+
+def check_network(network: object) -> None:
+    """Raise TypeError for any but a `Denoiser`: a derived class may compute something else."""
+    if type(network) is not Denoiser:
+        raise TypeError(f"network must be a Denoiser, not {type(network).__name__}")
 
 
 def _blocks(network: Denoiser) -> list[Block]:

@@ -139,14 +139,15 @@ static inline int64_t mlp_block_floats(int64_t width) {
 // `missdiff_fast.networks.packing.flatten` lays them.
 struct MlpTrainArgs {
   PerturbArgs perturb;
-  LossArgs loss;  // its prediction and grad are written here
-  int64_t width;  // W
+  LossArgs loss;
+  float* prediction;  // that of the loss
+  int64_t width;      // W
   int64_t blocks;
   int64_t features;     // E of the noise level
   const float* levels;  // [B, E] the features
   const float* weights;
   int64_t num_weights;
-  float* transposed;  // see MlpTransposes
+  float* transposed;  // matrices of the way back: see Transposes
   float* gradients;   // [buffers, num_weights]
   int64_t buffers;    // tiles of rows are dealt out to, in order
 };
@@ -165,6 +166,8 @@ struct MlpUpdateArgs {
 
 constexpr int64_t kTrainRows = 2 * kLossBlock;  // of a tile: whole blocks of the loss
 constexpr int64_t kUpdateBlock = 4096;          // weights
+constexpr int64_t kMostBlock = 12;              // rows that any instruction set multiplies together
+constexpr int64_t kTrainPieces = 24;            // of scratch memory at most, each of which may leave a gap
 
 // Floats of a matrix of weights in panels.
 static inline int64_t panel_floats(int64_t inputs, int64_t outputs) { return inputs * whole_panels(outputs); }
@@ -179,17 +182,19 @@ struct DecodeArgs {
   int16_t* codes;          // [B, K]
 };
 
-// Every kernel has this form: rows begin to end, or blocks of rows (of kLossBlock for counts and losses, of kMlpRows
-// for the network; or matrices, buffers of gradients, or blocks of kUpdateBlock weights), and scratch memory aligned to
-// 64 bytes. The result is not 0 if a code was out of range; what was
-// written is then meaningless.
-#define MISSDIFF_KERNELS(X)                                                                                           \
-  X(noise, NoiseArgs)                                                                                                 \
-  X(perturb, PerturbArgs)                                                                                             \
-  X(count, CountArgs)                                                                                                 \
-  X(loss, LossArgs)                                                                                                   \
-  X(noise_loss, NoiseLossArgs) X(step, StepArgs) X(decode, DecodeArgs) X(mlp_sample, MlpArgs) X(mlp_predict, MlpArgs) \
-      X(mlp_transpose, MlpTrainArgs) X(mlp_gradients, MlpTrainArgs) X(mlp_update, MlpUpdateArgs)
+// Every kernel has this form: from begin to end rows; or blocks of kLossBlock rows (counts, losses), of kMlpRows rows
+// (mlp_sample, mlp_predict) or of kUpdateBlock weights; or matrices to transpose, or buffers of gradients. Scratch
+// memory is aligned to 64 bytes; mlp_transpose and mlp_update need none. The result is not 0 if a code was out of
+// range; what was written is then meaningless.
+#define MISSDIFF_KERNELS(X)                                                                           \
+  X(noise, NoiseArgs)                                                                                 \
+  X(perturb, PerturbArgs)                                                                             \
+  X(count, CountArgs)                                                                                 \
+  X(loss, LossArgs)                                                                                   \
+  X(noise_loss, NoiseLossArgs)                                                                        \
+  X(step, StepArgs)                                                                                   \
+  X(decode, DecodeArgs) X(mlp_sample, MlpArgs) X(mlp_predict, MlpArgs) X(mlp_transpose, MlpTrainArgs) \
+      X(mlp_gradients, MlpTrainArgs) X(mlp_update, MlpUpdateArgs)
 
 #define MISSDIFF_DECLARE(name, Args) int name(const Args& args, int64_t begin, int64_t end, char* scratch);
 #define MISSDIFF_MEMBER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
@@ -213,7 +218,7 @@ struct Kernels {
 constexpr int64_t kTileBlocks = 512;
 constexpr int64_t kDecodeRows = 128;
 
-// Enough scratch memory for one thread in any kernel, in bytes.
+// Enough scratch memory for one thread in any kernel of rows, in bytes.
 static inline size_t scratch_bytes(int64_t width, int64_t continuous, int64_t categorical) {
   const int64_t noise = 4 * (kTileBlocks + width / 4 + 64) * 4;
   const int64_t row = 8 * 8 * (width + continuous + categorical + 64);
@@ -224,7 +229,7 @@ static inline size_t scratch_bytes(int64_t width, int64_t continuous, int64_t ca
 // The same for mlp_sample and mlp_predict.
 static inline size_t mlp_scratch_bytes(const Columns& columns, int64_t width) {
   const int64_t J = columns.continuous + columns.categorical;
-  const int64_t row = 6 * whole_panels(columns.width) + 3 * whole_panels(width) + whole_panels(2 * width) +
+  const int64_t row = 5 * whole_panels(columns.width) + 3 * whole_panels(width) + whole_panels(2 * width) +
                       whole_panels(columns.width + columns.continuous) + whole_panels(2 * J);
   return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
          static_cast<size_t>(kMlpRows * row * 4 + 16 * 128);
@@ -243,7 +248,7 @@ static inline size_t mlp_train_scratch_bytes(const MlpTrainArgs& args) {
                       train_stride(columns.width + columns.continuous) + 1 +
                       args.blocks * (2 * (hidden + twice) + kPanel);
   return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
-         static_cast<size_t>((kTrainRows + 12) * row * 4 + columns.width * 4 + 16 * 128);
+         static_cast<size_t>((kTrainRows + kMostBlock) * row * 4 + columns.width * 4 + kTrainPieces * 128);
 }
 
 }  // namespace missdiff

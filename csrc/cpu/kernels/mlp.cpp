@@ -1,6 +1,5 @@
 // The default network (missdiff_fast/networks/mlp.py) and its sampler over tiles of rows: the activations of a tile, at
-// the default width some 360 KB, go through all blocks and all solver steps without leaving the caches. Standard
-// deviations (1 of scores, 1/2 of one-hot columns) are those of the Python module.
+// the default width some 360 KB, go through all blocks and all solver steps without leaving the caches.
 #include "matmul.h"
 #include "normalise.h"
 #include "softmax.h"
@@ -33,11 +32,10 @@ struct Weights {
 struct Tile {
   int64_t width, cells, hidden, twice, outs;  // W and the strides of D, W, 2 W and D + C floats
   float *x, *p, *previous;                    // [cells]
-  float *clean, *noisy;                       // [cells] what multiplies a cell: for clean ones all, for noisy 1
+  int32_t* state;                             // [cells]
   float *z, *start, *h, *n, *wide, *out;
   float* flags;  // [2 J]
   int64_t flag_stride;
-  int32_t* state;  // [D] of one row
 
   Tile(const MlpArgs& args, Scratch& scratch) {
     const Columns& columns = args.columns;
@@ -47,14 +45,14 @@ struct Tile {
     twice = whole_panels(2 * width);
     outs = whole_panels(columns.width + columns.continuous);
     flag_stride = whole_panels(2 * (columns.continuous + columns.categorical));
-    float** const of_cells[] = {&x, &p, &previous, &clean, &noisy, &z};
+    float** const of_cells[] = {&x, &p, &previous, &z};
     float** const of_hidden[] = {&start, &h, &n};
     for (float** piece : of_cells) *piece = scratch.take<float>(kMlpRows * cells);
     for (float** piece : of_hidden) *piece = scratch.take<float>(kMlpRows * hidden);
     wide = scratch.take<float>(kMlpRows * twice);
     out = scratch.take<float>(kMlpRows * outs);
     flags = scratch.take<float>(kMlpRows * flag_stride);
-    state = scratch.take<int32_t>(columns.width);
+    state = scratch.take<int32_t>(kMlpRows * cells);
   }
 };
 
@@ -64,23 +62,18 @@ void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n,
   const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical;
   for (int64_t i = 0; i < kMlpRows; ++i) {
     float* __restrict x = tile.x + i * tile.cells;
-    float* __restrict clean = tile.clean + i * tile.cells;
-    float* __restrict noisy = tile.noisy + i * tile.cells;
+    int32_t* __restrict state = tile.state + i * tile.cells;
     float* __restrict flags = tile.flags + i * tile.flag_stride;
     if (i >= n) {  // rows beyond the last: all hidden
-      for (int64_t d = 0; d < D; ++d) x[d] = clean[d] = noisy[d] = 0.0f;
+      for (int64_t d = 0; d < D; ++d) x[d] = 0.0f;
+      for (int64_t d = 0; d < D; ++d) state[d] = kHidden;
       for (int64_t j = 0; j < 2 * J; ++j) flags[j] = 0.0f;
       continue;
     }
     const uint8_t* __restrict states = args.states + (first + i) * J;
     const float* __restrict given = args.x + (first + i) * D;
-    int32_t* __restrict state = tile.state;
     spread(columns, states, state);
-    for (int64_t d = 0; d < D; ++d) {
-      x[d] = given[d];
-      clean[d] = state[d] == kClean ? (d < C ? 1.0f : 2.0f) : 0.0f;
-      noisy[d] = state[d] == kNoisy ? 1.0f : 0.0f;
-    }
+    for (int64_t d = 0; d < D; ++d) x[d] = given[d];
     for (int64_t j = 0; j < J; ++j) {
       flags[j] = states[j] == kNoisy ? 1.0f : 0.0f;
       flags[J + j] = states[j] == kClean ? 1.0f : 0.0f;
@@ -94,16 +87,13 @@ void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n,
 void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width, W = args.width;
-  const float sigma = args.levels[t];
-  const float total = sigma * sigma + 1.0f;
-  const float number = 1.0f / square_root(total), category = 1.0f / square_root(sigma * sigma + 0.25f);
+  const Scales scales = scales_at(args.levels[t]);
   for (int64_t i = 0; i < kMlpRows; ++i) {
     const float* __restrict x = tile.x + i * tile.cells;
-    const float* __restrict clean = tile.clean + i * tile.cells;
-    const float* __restrict noisy = tile.noisy + i * tile.cells;
+    const int32_t* __restrict state = tile.state + i * tile.cells;
     float* __restrict z = tile.z + i * tile.cells;
-    for (int64_t d = 0; d < C; ++d) z[d] = x[d] * (clean[d] + noisy[d] * number);
-    for (int64_t d = C; d < D; ++d) z[d] = x[d] * (clean[d] + noisy[d] * category);
+    for (int64_t d = 0; d < C; ++d) z[d] = shown_cell(state[d], x[d], scales.number, kCleanNumber);
+    for (int64_t d = C; d < D; ++d) z[d] = shown_cell(state[d], x[d], scales.category, kCleanCategory);
   }
   __builtin_memcpy(tile.h, tile.start, kMlpRows * tile.hidden * sizeof(float));
   multiply<Then::kAdd>({tile.z, tile.cells}, D, weights.cells, nullptr, W, kMlpRows, {tile.h, tile.hidden});
@@ -127,13 +117,11 @@ void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile)
   }
   multiply<Then::kWrite>({tile.n, tile.hidden}, W, weights.outputs, weights.bias, D + C, kMlpRows,
                          {tile.out, tile.outs});
-  // c_skip and c_out of Karras et al. where a column is noisy, the output itself elsewhere.
-  const float skip = 1.0f / total, gain = sigma * number;
   for (int64_t i = 0; i < kMlpRows; ++i) {
     const float* __restrict x = tile.x + i * tile.cells;
-    const float* __restrict noisy = tile.noisy + i * tile.cells;
+    const int32_t* __restrict state = tile.state + i * tile.cells;
     float* __restrict out = tile.out + i * tile.outs;
-    for (int64_t c = 0; c < C; ++c) out[c] = noisy[c] != 0.0f ? skip * x[c] + gain * out[c] : out[c];
+    for (int64_t c = 0; c < C; ++c) out[c] = predicted_score(state[c] == kNoisy, x[c], out[c], scales);
   }
 }
 
@@ -147,7 +135,7 @@ void advance(const MlpArgs& args, int64_t t, int64_t first, int64_t n, Tile& til
   for (int64_t i = 0; i < n; ++i) {
     const float* __restrict out = tile.out + i * tile.outs;
     const float* __restrict previous = tile.previous + i * tile.cells;
-    const float* __restrict clean = tile.clean + i * tile.cells;
+    const int32_t* __restrict state = tile.state + i * tile.cells;
     float* __restrict x = tile.x + i * tile.cells;
     float* __restrict p = tile.p + i * tile.cells;
     for (int64_t d = 0; d < C; ++d) p[d] = out[d];
@@ -160,17 +148,17 @@ void advance(const MlpArgs& args, int64_t t, int64_t first, int64_t n, Tile& til
       const float* __restrict eps = noise.values + i % noise.rows * noise.stride;
       for (int64_t d = 0; d < D; ++d) {
         const float after = c0 * x[d] + c1 * p[d] + (t > 0 ? c2 * previous[d] : 0.0f) + c3 * eps[d];
-        x[d] = clean[d] != 0.0f ? x[d] : after;
+        x[d] = state[d] == kClean ? x[d] : after;
       }
     } else if (t > 0) {
       for (int64_t d = 0; d < D; ++d) {
         const float after = c0 * x[d] + c1 * p[d] + c2 * previous[d];
-        x[d] = clean[d] != 0.0f ? x[d] : after;
+        x[d] = state[d] == kClean ? x[d] : after;
       }
     } else {
       for (int64_t d = 0; d < D; ++d) {
         const float after = c0 * x[d] + c1 * p[d];
-        x[d] = clean[d] != 0.0f ? x[d] : after;
+        x[d] = state[d] == kClean ? x[d] : after;
       }
     }
   }

@@ -7,17 +7,19 @@ namespace missdiff {
 namespace {
 
 // One block's weights, or their gradients.
+template <class F>
 struct BlockWeights {
-  float *gain, *shift, *up, *up_bias, *down, *down_bias;
+  F *gain, *shift, *up, *up_bias, *down, *down_bias;
 };
 
 // The pieces of the flat weights, in the order of the parameters of `missdiff_fast.networks.Denoiser`.
-struct MlpWeights {
-  float *inputs, *start;                       // [D + 2 J] to [W]
-  float *level, *level_bias, *out, *out_bias;  // the noise level's [E] to [W], and [W] to [W]
-  float *gain, *shift, *outputs, *bias;        // [W] to [D + C]
+template <class F>
+struct TrainWeights {
+  F *inputs, *start;                           // [D + 2 J] to [W]
+  F *level, *level_bias, *out, *out_bias;  // the noise level's [E] to [W], and [W] to [W]
+  F *gain, *shift, *outputs, *bias;        // [W] to [D + C]
 
-  MlpWeights(const MlpTrainArgs& args, float* flat) : next_(flat), width_(args.width) {
+  TrainWeights(const MlpTrainArgs& args, F* flat) : next_(flat), width_(args.width) {
     const Columns& columns = args.perturb.batch.columns;
     const int64_t J = columns.continuous + columns.categorical, W = args.width;
     inputs = take(panel_floats(columns.width + 2 * J, W));
@@ -34,8 +36,8 @@ struct MlpWeights {
     bias = take(whole_panels(columns.width + columns.continuous));
   }
 
-  BlockWeights block(int64_t b) const {
-    BlockWeights w;
+  BlockWeights<F> block(int64_t b) const {
+    BlockWeights<F> w;
     w.gain = first_ + b * block_floats();
     w.shift = w.gain + whole_panels(width_);
     w.up = w.shift + whole_panels(width_);
@@ -46,14 +48,14 @@ struct MlpWeights {
   }
 
  private:
-  float* take(int64_t n) {
-    float* piece = next_;
+  F* take(int64_t n) {
+    F* piece = next_;
     next_ += n;
     return piece;
   }
   int64_t block_floats() const { return mlp_block_floats(width_) + whole_panels(width_); }
 
-  float *next_, *first_;
+  F *next_, *first_;
   int64_t width_;
 };
 
@@ -82,6 +84,7 @@ struct BlockRows {
 };
 
 constexpr int64_t kAllRows = (kTrainRows + kBlock - 1) / kBlock * kBlock;
+static_assert(kAllRows <= kTrainRows + kMostBlock, "mlp_train_scratch_bytes has room for so many rows");
 
 // What one thread works on: up to kTrainRows rows, and what is missing to a whole block of the products.
 struct TrainTile {
@@ -128,19 +131,19 @@ struct TrainTile {
 };
 
 // SiLU of n rows in place, and its derivative.
-inline void silu_rows(const Rows& x, int64_t n, const Rows& slope) {
+inline void silu_rows(const Rows& x, int64_t n, int64_t width, const Rows& slope) {
   for (int64_t i = 0; i < n; ++i) {
     float* __restrict cell = x.row(i);
     float* __restrict d = slope.row(i);
-    for (int64_t j = 0; j < x.stride; ++j) cell[j] = silu(cell[j], d[j]);
+    for (int64_t j = 0; j < whole_panels(width); ++j) cell[j] = silu(cell[j], d[j]);
   }
 }
 
-inline void multiply_cells(const Rows& x, int64_t n, const Rows& by) {
+inline void multiply_cells(const Rows& x, int64_t n, int64_t width, const Rows& by) {
   for (int64_t i = 0; i < n; ++i) {
     float* __restrict cell = x.row(i);
     const float* __restrict factor = by.row(i);
-    for (int64_t j = 0; j < x.stride; ++j) cell[j] *= factor[j];
+    for (int64_t j = 0; j < whole_panels(width); ++j) cell[j] *= factor[j];
   }
 }
 
@@ -195,16 +198,10 @@ void load(const MlpTrainArgs& args, int64_t first, int64_t n, int64_t rows, Trai
     const float* __restrict levels = args.levels + (first + i) * args.features;
     float* __restrict in = tile.in.row(i);
     float* __restrict features = tile.features.row(i);
-    const float sigma = sigmas[first + i];
-    const float number = 1.0f / square_root(sigma * sigma + 1.0f);
-    const float category = 1.0f / square_root(sigma * sigma + 0.25f);
+    const Scales scales = scales_at(sigmas[first + i]);
     spread(columns, states, state);
-    for (int64_t d = 0; d < C; ++d) {
-      in[d] = state[d] == kNoisy ? cells[d] * number : (state[d] == kClean ? cells[d] : 0.0f);
-    }
-    for (int64_t d = C; d < D; ++d) {
-      in[d] = state[d] == kNoisy ? cells[d] * category : (state[d] == kClean ? 2.0f * cells[d] : 0.0f);
-    }
+    for (int64_t d = 0; d < C; ++d) in[d] = shown_cell(state[d], cells[d], scales.number, kCleanNumber);
+    for (int64_t d = C; d < D; ++d) in[d] = shown_cell(state[d], cells[d], scales.category, kCleanCategory);
     for (int64_t j = 0; j < J; ++j) {
       in[D + j] = states[j] == kNoisy ? 1.0f : 0.0f;
       in[D + J + j] = states[j] == kClean ? 1.0f : 0.0f;
@@ -214,18 +211,18 @@ void load(const MlpTrainArgs& args, int64_t first, int64_t n, int64_t rows, Trai
 }
 
 // The prediction for rows `first` and on.
-void forward(const MlpTrainArgs& args, const MlpWeights& weights, int64_t first, int64_t n, int64_t rows,
+void forward(const MlpTrainArgs& args, const TrainWeights<const float>& weights, int64_t first, int64_t n, int64_t rows,
              TrainTile& tile) {
   const BatchArgs& batch = args.perturb.batch;
   const Columns& columns = batch.columns;
   const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical, W = args.width;
   load(args, first, n, rows, tile);
   multiply<Then::kWrite>(tile.features, args.features, weights.level, weights.level_bias, W, rows, tile.level);
-  silu_rows(tile.level, rows, tile.level_slope);
+  silu_rows(tile.level, rows, W, tile.level_slope);
   multiply<Then::kWrite>(tile.level, W, weights.out, weights.out_bias, W, rows, tile.embedded);
   multiply<Then::kWrite>(tile.in, D + 2 * J, weights.inputs, weights.start, W, rows, tile.h);
   for (int64_t b = 0; b < args.blocks; ++b) {
-    const BlockWeights w = weights.block(b);
+    const BlockWeights<const float> w = weights.block(b);
     const BlockRows saved = tile.block(b);
     for (int64_t i = 0; i < rows; ++i) {
       float* __restrict unit = saved.unit.row(i);
@@ -237,7 +234,7 @@ void forward(const MlpTrainArgs& args, const MlpWeights& weights, int64_t first,
       for (int64_t j = 0; j < W; ++j) to[j] = unit[j] * gain[j] + shift[j] + level[j];
     }
     multiply<Then::kWrite>(saved.n, W, w.up, w.up_bias, 2 * W, rows, saved.wide);
-    silu_rows(saved.wide, rows, saved.slope);
+    silu_rows(saved.wide, rows, 2 * W, saved.slope);
     multiply<Then::kAdd>(saved.wide, 2 * W, w.down, w.down_bias, W, rows, tile.h);
   }
   for (int64_t i = 0; i < rows; ++i) {
@@ -248,22 +245,20 @@ void forward(const MlpTrainArgs& args, const MlpWeights& weights, int64_t first,
   }
   multiply<Then::kWrite>(tile.last, W, weights.outputs, weights.bias, D + C, rows, tile.out);
   const float* x = static_cast<const float*>(args.perturb.out);
-  float* prediction = const_cast<float*>(static_cast<const float*>(args.loss.prediction));
   for (int64_t i = 0; i < n; ++i) {
-    const float sigma = static_cast<const float*>(args.perturb.sigma)[first + i];
-    const float total = sigma * sigma + 1.0f, skip = 1.0f / total, gain = sigma / square_root(total);
+    const Scales scales = scales_at(static_cast<const float*>(args.perturb.sigma)[first + i]);
     const uint8_t* __restrict states = batch.states + (first + i) * J;
     const float* __restrict cells = x + (first + i) * D;
     const float* __restrict out = tile.out.row(i);
-    float* __restrict to = prediction + (first + i) * (D + C);
-    for (int64_t c = 0; c < C; ++c) to[c] = states[c] == kNoisy ? skip * cells[c] + gain * out[c] : out[c];
+    float* __restrict to = args.prediction + (first + i) * (D + C);
+    for (int64_t c = 0; c < C; ++c) to[c] = predicted_score(states[c] == kNoisy, cells[c], out[c], scales);
     for (int64_t d = C; d < D + C; ++d) to[d] = out[d];
   }
 }
 
 // Gradients of all weights from that of the prediction.
-void backward(const MlpTrainArgs& args, const MlpWeights& weights, const Transposes& transposes, int64_t first,
-              int64_t n, int64_t rows, bool add, TrainTile& tile, MlpWeights& grads) {
+void backward(const MlpTrainArgs& args, const TrainWeights<const float>& weights, const Transposes& transposes,
+              int64_t first, int64_t n, int64_t rows, bool add, TrainTile& tile, const TrainWeights<float>& grads) {
   const BatchArgs& batch = args.perturb.batch;
   const Columns& columns = batch.columns;
   const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical, W = args.width;
@@ -273,8 +268,7 @@ void backward(const MlpTrainArgs& args, const MlpWeights& weights, const Transpo
     zero_row(tile.h, i);  // from here on the gradient of h
     zero_row(tile.grad_level, i);
     if (i >= n) continue;
-    const float sigma = static_cast<const float*>(args.perturb.sigma)[first + i];
-    const float gain = sigma / square_root(sigma * sigma + 1.0f);
+    const float gain = scales_at(static_cast<const float*>(args.perturb.sigma)[first + i]).gain;
     const uint8_t* __restrict states = batch.states + (first + i) * J;
     const float* __restrict grad = from + (first + i) * (D + C);
     float* __restrict out = tile.out.row(i);
@@ -289,12 +283,13 @@ void backward(const MlpTrainArgs& args, const MlpWeights& weights, const Transpo
     normalise_back(tile.grad.row(i), tile.unit.row(i), tile.scale[i], W, weights.gain, tile.h.row(i));
   }
   for (int64_t b = args.blocks; b-- > 0;) {
-    const BlockWeights w = weights.block(b), g = grads.block(b);
+    const BlockWeights<const float> w = weights.block(b);
+    const BlockWeights<float> g = grads.block(b);
     const BlockRows saved = tile.block(b);
     accumulate(saved.wide, 2 * W, tile.h, W, n, add, g.down);
     add_rows(tile.h, n, W, add, g.down_bias);
     multiply<Then::kWrite>(tile.h, W, transposes.down(b), nullptr, 2 * W, rows, tile.wide);
-    multiply_cells(tile.wide, n, saved.slope);
+    multiply_cells(tile.wide, n, 2 * W, saved.slope);
     accumulate(saved.n, W, tile.wide, 2 * W, n, add, g.up);
     add_rows(tile.wide, n, 2 * W, add, g.up_bias);
     multiply<Then::kWrite>(tile.wide, 2 * W, transposes.up(b), nullptr, W, rows, tile.grad);
@@ -311,7 +306,7 @@ void backward(const MlpTrainArgs& args, const MlpWeights& weights, const Transpo
   accumulate(tile.level, W, tile.grad_level, W, n, add, grads.out);
   add_rows(tile.grad_level, n, W, add, grads.out_bias);
   multiply<Then::kWrite>(tile.grad_level, W, transposes.out, nullptr, W, rows, tile.grad);
-  multiply_cells(tile.grad, n, tile.level_slope);
+  multiply_cells(tile.grad, n, W, tile.level_slope);
   accumulate(tile.features, args.features, tile.grad, W, n, add, grads.level);
   add_rows(tile.grad, n, W, add, grads.level_bias);
 }
@@ -323,7 +318,7 @@ namespace MISSDIFF_ISA {
 // Items: the outputs' matrix, the level's, two of each block.
 int mlp_transpose(const MlpTrainArgs& args, int64_t begin, int64_t end, char*) {
   const Columns& columns = args.perturb.batch.columns;
-  const MlpWeights weights(args, const_cast<float*>(args.weights));
+  const TrainWeights<const float> weights(args, args.weights);
   const Transposes to(args);
   const int64_t W = args.width;
   for (int64_t item = begin; item < end; ++item) {
@@ -349,11 +344,11 @@ int mlp_gradients(const MlpTrainArgs& args, int64_t begin, int64_t end, char* me
   char* inner =
       scratch.take<char>(static_cast<int64_t>(scratch_bytes(columns.width, columns.continuous, columns.categorical)));
   TrainTile tile(args, scratch);
-  const MlpWeights weights(args, const_cast<float*>(args.weights));
+  const TrainWeights<const float> weights(args, args.weights);
   const Transposes transposes(args);
   const int64_t tiles = (batch.num_rows + kTrainRows - 1) / kTrainRows;
   for (int64_t buffer = begin; buffer < end; ++buffer) {
-    MlpWeights grads(args, args.gradients + buffer * args.num_weights);
+    const TrainWeights<float> grads(args, args.gradients + buffer * args.num_weights);
     const int64_t first_tile = buffer * tiles / args.buffers, last_tile = (buffer + 1) * tiles / args.buffers;
     for (int64_t t = first_tile; t < last_tile; ++t) {
       const int64_t first = t * kTrainRows;
