@@ -34,8 +34,12 @@ class Workload:
 
     def head(self, size: int) -> Workload:
         """The first rows of the batch, of the same table."""
+        return self.piece(0, size)
+
+    def piece(self, first: int, last: int) -> Workload:
+        """Some rows of the batch, of the same table."""
         cut = {
-            name: getattr(self, name)[:size]
+            name: getattr(self, name)[first:last]
             for name in ("rows", "states", "alpha", "sigma", "weight", "prediction", "x", "previous")
         }
         whole = {name: getattr(self, name) for name in ("column_weight", "key", "boundaries", "starts")}

@@ -82,6 +82,43 @@ MISSDIFF_INLINE void cross_entropy_pair(T difference, T& loss, T& wrong) {
   wrong = difference >= T(0) ? large : e * large;
 }
 
+// x times the logistic function of x.
+MISSDIFF_INLINE float silu(float x) {
+  const float e = exp_negative(-absolute(x));
+  return x * (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+// The same and its derivative.
+MISSDIFF_INLINE float silu(float x, float& slope) {
+  const float e = exp_negative(-absolute(x));
+  const float logistic = (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  slope = logistic * (1.0f + x * (1.0f - logistic));
+  return x * logistic;
+}
+
+// What the default network's input and output are scaled by at a noise level: c_in of scores (standard deviation 1) and
+// of one-hot columns (1/2), where noisy and where clean, and c_skip and c_out of Karras et al. for scores.
+struct Scales {
+  float number, category, skip, gain;
+};
+constexpr float kCleanNumber = 1.0f, kCleanCategory = 2.0f;
+
+MISSDIFF_INLINE Scales scales_at(float sigma) {
+  const float total = sigma * sigma + 1.0f;
+  return {1.0f / square_root(total), 1.0f / square_root(sigma * sigma + 0.25f), 1.0f / total,
+          sigma / square_root(total)};
+}
+
+// A cell as the network is shown it.
+MISSDIFF_INLINE float shown_cell(int32_t state, float x, float noisy, float clean) {
+  return state == kNoisy ? x * noisy : (state == kClean ? x * clean : 0.0f);
+}
+
+// The prediction of a score from the network's output.
+MISSDIFF_INLINE float predicted_score(bool noisy, float x, float out, const Scales& scales) {
+  return noisy ? scales.skip * x + scales.gain * out : out;
+}
+
 // bfloat16 is kept as its 16 bits.
 struct Bfloat16 {
   uint16_t bits;

@@ -16,5 +16,14 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
   m.def(
       "step(Tensor x, Tensor prediction, Tensor? previous, Tensor states, Tensor offsets, Tensor coefficients, "
       "Tensor rows, Tensor key, bool softmax) -> (Tensor next, Tensor p)");
+  m.def(
+      "mlp_sample(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor levels, Tensor shifts, "
+      "Tensor coefficients, Tensor rows, Tensor keys) -> Tensor");
+  m.def("mlp_predict(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor level, Tensor shifts) -> Tensor");
+  m.def(
+      "mlp_train_step(Tensor(a!) weights, Tensor(b!) mean, Tensor(c!) square, Tensor(d!) average, Tensor continuous, "
+      "Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, Tensor judged, Tensor sigma, "
+      "Tensor levels, Tensor weight, Tensor key, Tensor schedule, int num_columns, int width, int blocks, "
+      "float mean_weight, Tensor? column_weight=None) -> Tensor");
   m.def("decode(Tensor x, Tensor offsets, Tensor boundaries, Tensor starts) -> (Tensor places, Tensor codes)");
 }

@@ -36,6 +36,19 @@ def _fake_step(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(x.shape)
 
 
+def _fake_mlp_sample(x: Tensor, *rest: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+def _fake_mlp_predict(x: Tensor, states: Tensor, weights: Tensor, offsets: Tensor, *rest: Tensor) -> Tensor:
+    continuous = states.shape[1] - (offsets.shape[0] - 1)
+    return x.new_empty((x.shape[0], x.shape[1] + continuous))
+
+
+def _fake_mlp_train_step(weights: Tensor, *rest: Any) -> Tensor:
+    return weights.new_empty(())
+
+
 def _fake_decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     places = x.new_empty((x.shape[0], starts.shape[0] - 1), dtype=torch.int32)
     return places, x.new_empty((x.shape[0], offsets.shape[0] - 1), dtype=torch.int16)
@@ -48,6 +61,9 @@ _FAKES: dict[str, Callable[..., Any]] = {
     "masked_loss": _fake_loss,
     "masked_noise_loss": _fake_loss,
     "step": _fake_step,
+    "mlp_sample": _fake_mlp_sample,
+    "mlp_predict": _fake_mlp_predict,
+    "mlp_train_step": _fake_mlp_train_step,
     "decode": _fake_decode,
 }
 

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from missdiff_fast import reference
 from missdiff_fast._seeding import derive
 from missdiff_fast.reference import CLEAN, HIDDEN
-from missdiff_fast.sampling import TILE, tiles
+from missdiff_fast.sampling import NATIVE_TILE, TILE, runs_natively, tiles
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
@@ -32,19 +33,22 @@ def one_pass(
         standardised raw values.
     """
     C, D = table.layout.num_continuous, table.layout.width
-    rows, ones = torch.arange(TILE, device=table.device), torch.ones(TILE, device=table.device)
     key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
-    bar = tqdm(
-        tiles(table), total=-(-len(table) // TILE), desc="impute", unit="tile", delay=2, disable=not verbose or None
-    )
-    for start, stop, piece in bar:
-        states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
-        prediction = network(backend.perturb(piece, rows, states, ones, ones, key), ones[:1], states)[: stop - start]
-        if not bool(torch.isfinite(prediction).all()):
-            raise FloatingPointError(
-                "the model imputed cells that are not finite: fit it again with a lower learning_rate"
-            )
-        yield start, stop, prediction[:, C:D], prediction[:, D:]
+    native = runs_natively(network, backend)
+    predict = (backend if native else reference).mlp_predict
+    parts = tiles(table, NATIVE_TILE if native else TILE, padded=not native)
+    with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
+        for start, stop, piece in parts:
+            rows, ones = torch.arange(len(piece), device=table.device), torch.ones(len(piece), device=table.device)
+            states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
+            x = backend.perturb(piece, rows, states, ones, ones, key)
+            prediction = predict(network, x, states, ones[:1])[: stop - start]
+            bar.update(stop - start)
+            if not bool(torch.isfinite(prediction).all()):
+                raise FloatingPointError(
+                    "the model imputed cells that are not finite: fit it again with a lower learning_rate"
+                )
+            yield start, stop, prediction[:, C:D], prediction[:, D:]
 
 
 @torch.inference_mode()

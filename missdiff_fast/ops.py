@@ -8,6 +8,7 @@ the argument; rows or codes that are out of range raise RuntimeError from the ke
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,10 +16,24 @@ import torch
 from torch import Tensor
 
 from missdiff_fast import _library
+from missdiff_fast.networks.mlp import Denoiser
+from missdiff_fast.networks.packing import TrainingState, check_network, pack, shifts
 from missdiff_fast.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable
 
-__all__ = ["decode", "make_key", "masked_loss", "masked_noise_loss", "normal", "perturb", "step", "uniform"]
+__all__ = [
+    "decode",
+    "make_key",
+    "masked_loss",
+    "masked_noise_loss",
+    "mlp_predict",
+    "mlp_sample",
+    "mlp_train_step",
+    "normal",
+    "perturb",
+    "step",
+    "uniform",
+]
 
 _NATIVE = _library.load()
 if _NATIVE:
@@ -348,3 +363,212 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
     _check("boundaries", boundaries, (x.dtype,), (None,))
     _check("starts", starts, (torch.int64,), (None if continuous is None else continuous + 1,))
     return _op("decode")(x, offsets, boundaries, starts)
+
+
+def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+    """What the network predicts of rows at one noise level; see `missdiff_fast.reference.mlp_predict`.
+
+    One pass over tiles of 60 rows, whose activations stay in the cache. A row's result depends on that row alone. The
+    weights are read as they are now. Not differentiable.
+
+    Parameters
+    ----------
+    network : Denoiser
+        On the CPU, float32.
+    x : Tensor
+        ``[B, D]``, float32.
+    states : Tensor
+        uint8 ``[B, J]``.
+    level : Tensor
+        sigma, ``[1]``, float32.
+
+    Returns
+    -------
+    Tensor
+        ``[B, D + C]``.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> network = Denoiser(Layout(1, (2,)), width=8, blocks=1)
+    >>> mlp_predict(network, torch.ones(1, 3), torch.ones(1, 2, dtype=torch.uint8), torch.ones(1))
+    tensor([[0.5000, 0.0000, 0.0000, 0.0000]])
+    """
+    offsets = _check_network(network, x, states)
+    _check("level", level, (torch.float32,), (1,))
+    _refuse_gradients("mlp_predict", {"level": level})
+    return _op("mlp_predict")(x, states, pack(network), offsets, level, shifts(network, level))
+
+
+def mlp_sample(
+    network: Denoiser,
+    x: Tensor,
+    states: Tensor,
+    offsets: Tensor,
+    levels: Tensor,
+    coefficients: Tensor,
+    rows: Tensor,
+    keys: Tensor,
+) -> Tensor:
+    """All steps of a solver in one pass over tiles of rows; see `missdiff_fast.reference.mlp_sample`.
+
+    Activations of a tile of 60 rows stay in the cache through every step. Row i of the result depends on row i of the
+    arguments alone. Not differentiable.
+
+    Parameters
+    ----------
+    network : Denoiser
+        On the CPU, float32.
+    x : Tensor
+        ``[B, D]``, float32.
+    states : Tensor
+        uint8 ``[B, J]``.
+    offsets : Tensor
+        int64 ``[K + 1]``.
+    levels : Tensor
+        ``[steps]``, float32.
+    coefficients : Tensor
+        ``[steps, 4]``, float32.
+    rows : Tensor
+        int64 ``[B]``.
+    keys : Tensor
+        int64 ``[steps, 2]``.
+
+    Returns
+    -------
+    Tensor
+        ``[B, D]``.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> layout = Layout(1, (2,))
+    >>> network = Denoiser(layout, width=8, blocks=1)  # which predicts nothing yet: x / (sigma^2 + 1), and even chances
+    >>> states, last = torch.ones(1, 2, dtype=torch.uint8), torch.tensor([[0.0, 1.0, 0.0, 0.0]])
+    >>> x, keys = torch.ones(1, 3), make_key(0, 0)[None]
+    >>> mlp_sample(network, x, states, layout.offsets(), torch.ones(1), last, torch.arange(1), keys)
+    tensor([[0.5000, 0.5000, 0.5000]])
+    """
+    own = _check_network(network, x, states)
+    _check_offsets(offsets, x.shape[1])
+    if not torch.compiler.is_compiling() and not torch.equal(offsets, own):
+        raise ValueError(f"offsets must be the network's, {own.tolist()}, not {offsets.tolist()}")
+    _check("levels", levels, (torch.float32,), (None,))
+    _refuse_gradients("mlp_sample", {"levels": levels, "coefficients": coefficients})
+    steps = levels.shape[0]
+    _check("coefficients", coefficients, (torch.float32,), (steps, 4))
+    _check("rows", rows, (torch.int64,), x.shape[:1])
+    _check("keys", keys, (torch.int64,), (steps, 2))
+    weights, levels_shifts = pack(network), shifts(network, levels)
+    return _op("mlp_sample")(x, states, weights, offsets, levels, levels_shifts, coefficients, rows, keys)
+
+
+def mlp_train_step(
+    state: TrainingState,
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    judged: Tensor,
+    sigma: Tensor,
+    weight: Tensor,
+    key: Tensor,
+    *,
+    learning_rate: float,
+    decay: float,
+    mean_weight: float = 0.3,
+    column_weight: Tensor | None = None,
+) -> Tensor:
+    """One training step in one call; see `missdiff_fast.reference.mlp_train_step`.
+
+    Rows are gathered, noised, predicted and judged, and the weights' gradients made, by tiles of 128 rows, whose
+    gradients are added up in an order that does not depend on the number of threads. Float32 on the CPU.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Changed in place, and taken one step further.
+    table : EncodedTable
+        With ``values``.
+    rows : Tensor
+        int64 ``[B]``, each in [0, N).
+    states, judged : Tensor
+        uint8 ``[B, J]``.
+    sigma, weight : Tensor
+        ``[B]``.
+    key : Tensor
+        int64 ``[2]``.
+    learning_rate, decay, mean_weight : float
+        As in the reference.
+    column_weight : Tensor, optional
+        ``[J]``.
+
+    Returns
+    -------
+    Tensor
+        The loss before the step, a scalar.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
+    >>> state = TrainingState.of(Denoiser(table.layout, width=8, blocks=1))
+    >>> noisy, one = torch.ones(2, 2, dtype=torch.uint8), torch.ones(2)
+    >>> batch = torch.arange(2), noisy, noisy, one, one, make_key(0, 0)
+    >>> losses = [mlp_train_step(state, table, *batch, learning_rate=0.1, decay=0.9).item() for _ in range(9)]
+    >>> losses[-1] < losses[0], state.steps
+    (True, 9)
+    """
+    network, own = state.network, torch.float32
+    flat = {name: getattr(state, name) for name in ("weights", "mean", "square", "average")}
+    for name, tensor in flat.items():
+        _check(f"state.{name}", tensor, (own,), state.weights.shape)
+        if not tensor.is_contiguous() or tensor.requires_grad:
+            raise ValueError(f"state.{name} must be contiguous and without gradient, as TrainingState.of makes it")
+    _refuse_gradients(
+        "mlp_train_step",
+        {"sigma": sigma, "weight": weight, "table.continuous": table.continuous, "column_weight": column_weight},
+    )
+    if table.values is None:
+        raise ValueError("mlp_train_step needs table.values, the standardised raw values")
+    if table.layout != network.layout:
+        raise ValueError(f"network was made for {network.layout}, not for the table's {table.layout}")
+    _check("table.continuous", table.continuous, (own,), table.continuous.shape)
+    _check_batch(table, rows, states)
+    _check("judged", judged, (torch.uint8,), states.shape)
+    for name, tensor in (("sigma", sigma), ("weight", weight)):
+        _check(name, tensor, (own,), rows.shape)
+    _check("key", key, (torch.int64,), (2,))
+    if column_weight is not None:
+        _check("column_weight", column_weight, (own,), (table.layout.num_columns,))
+    schedule = torch.tensor([learning_rate, state.steps + 1, decay], dtype=torch.float64)
+    cells = (table.continuous, table.codes, table.values, _offsets(table))
+    levels = network.features(sigma)
+    loss = _op("mlp_train_step")(
+        *(*flat.values(), *cells, rows, states, judged, sigma, levels, weight, key, schedule),
+        *(table.layout.width, network.width, len(network.blocks), float(mean_weight), column_weight),
+    )
+    if not torch.compiler.is_compiling():  # an op of the stable ABI does not tell autograd what it changed
+        torch.autograd.graph.increment_version(list(flat.values()))
+    state.steps += 1
+    return loss
+
+
+def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:
+    """Check what both passes have in common; the network's offsets."""
+    check_network(network)
+    for weight in network.parameters():
+        if weight.dtype != torch.float32 or weight.device != x.device:
+            raise TypeError(f"network must be float32 and on x's {x.device}, not {weight.dtype} on {weight.device}")
+    layout = network.layout
+    _check("x", x, (torch.float32,), (None, layout.width))
+    _check("states", states, (torch.uint8,), (x.shape[0], layout.num_columns))
+    _refuse_gradients("the network's native pass", {"x": x})
+    return layout.offsets()
+
+
+def _refuse_gradients(op: str, arguments: Mapping[str, Tensor | None]) -> None:
+    """No gradient is better than a wrong one."""
+    for name, tensor in arguments.items():
+        if tensor is not None and tensor.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{op} has no derivative with respect to {name}; detach it")

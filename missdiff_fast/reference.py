@@ -12,12 +12,17 @@ that any conforming processor gives the same bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from missdiff_fast.table.encoded import EncodedTable
+
+if TYPE_CHECKING:
+    from missdiff_fast.networks.packing import TrainingState
 
 # State of one column in one row of a batch.
 HIDDEN = 0  # the network sees nothing
@@ -417,3 +422,161 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
 def _wide(dtype: torch.dtype) -> torch.dtype:
     """The type in which a loss is accumulated: at least float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def mlp_predict(network: nn.Module, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+    """What a network predicts of rows at one noise level: ``[B, D + C]``.
+
+    Parameters
+    ----------
+    network : nn.Module
+        A `missdiff_fast.networks.Denoiser`, or whatever is called like one.
+    x : Tensor
+        ``[B, D]``.
+    states : Tensor
+        uint8 ``[B, J]``.
+    level : Tensor
+        sigma, ``[1]``.
+
+    Examples
+    --------
+    >>> network = lambda x, sigma, states: x / (sigma**2 + 1)
+    >>> mlp_predict(network, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.uint8), torch.ones(1))
+    tensor([[0.5000, 0.5000]])
+    """
+    prediction: Tensor = network(x, level, states)
+    return prediction
+
+
+def mlp_sample(
+    network: nn.Module,
+    x: Tensor,
+    states: Tensor,
+    offsets: Tensor,
+    levels: Tensor,
+    coefficients: Tensor,
+    rows: Tensor,
+    keys: Tensor,
+    *,
+    step: Callable[..., tuple[Tensor, Tensor]] = step,
+) -> Tensor:
+    """All steps of a solver: at each level the network's prediction, then `step` with it and the one before.
+
+    Parameters
+    ----------
+    network : nn.Module
+        As in `mlp_predict`.
+    x : Tensor
+        Where the solver starts: noisy columns at the first level, ``[B, D]``.
+    states : Tensor
+        uint8 ``[B, J]``.
+    offsets : Tensor
+        Of the one-hot groups, int64 ``[K + 1]``.
+    levels : Tensor
+        sigma of each step, ``[steps]``.
+    coefficients : Tensor
+        Those of each `step`, ``[steps, 4]``; the first step has no prediction before it.
+    rows : Tensor
+        Global row numbers, int64 ``[B]``.
+    keys : Tensor
+        Of each step's noise, int64 ``[steps, 2]``.
+    step : callable
+        `step`, or the compiled one.
+
+    Returns
+    -------
+    Tensor
+        ``[B, D]``.
+
+    Examples
+    --------
+    >>> network = lambda x, sigma, states: x / (sigma[:, None] ** 2 + 1)
+    >>> last = torch.tensor([[0.0, 1.0, 0.0, 0.0]])  # the prediction itself
+    >>> noisy, keys = torch.ones(1, 2, dtype=torch.uint8), make_key(0, 0)[None]
+    >>> mlp_sample(network, torch.ones(1, 2), noisy, torch.tensor([2]), torch.ones(1), last, torch.arange(1), keys)
+    tensor([[0.5000, 0.5000]])
+    """
+    previous = None
+    for i in range(len(levels)):
+        prediction = mlp_predict(network, x, states, levels[i : i + 1])
+        x, previous = step(x, prediction, previous, states, offsets, coefficients[i], rows, keys[i])
+    return x
+
+
+def mlp_train_step(
+    state: TrainingState,
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    judged: Tensor,
+    sigma: Tensor,
+    weight: Tensor,
+    key: Tensor,
+    *,
+    learning_rate: float,
+    decay: float,
+    mean_weight: float = 0.3,
+    column_weight: Tensor | None = None,
+) -> Tensor:
+    """One training step: `perturb`, network, `masked_loss`, gradients, AdamW without weight decay, average of weights.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Taken one step further.
+    table, rows, states
+        As in `perturb`, which takes alpha for 1.
+    judged : Tensor
+        The states by which the loss is taken, uint8 ``[B, J]``: columns marked as clean have none.
+    sigma, weight : Tensor
+        Noise level and weight of each row, ``[B]``, as in `perturb` and `masked_loss`.
+    key : Tensor
+        Of the noise, int64 ``[2]``.
+    learning_rate : float
+        Of this step. AdamW's betas are 0.9 and 0.999, its epsilon 1e-8.
+    decay : float
+        By which the average of the weights forgets.
+    mean_weight, column_weight
+        As in `masked_loss`.
+
+    Returns
+    -------
+    Tensor
+        The loss before the step, a scalar.
+
+    References
+    ----------
+    Loshchilov and Hutter (2019), Decoupled Weight Decay Regularization.
+
+    Examples
+    --------
+    >>> from missdiff_fast.networks import Denoiser
+    >>> from missdiff_fast.networks.packing import TrainingState
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
+    >>> state = TrainingState.of(Denoiser(table.layout, width=8, blocks=1))
+    >>> noisy, one = torch.ones(2, 2, dtype=torch.uint8), torch.ones(2)
+    >>> mlp_train_step(
+    ...     state, table, torch.arange(2), noisy, noisy, one, one, make_key(0, 0), learning_rate=0.1, decay=0.9
+    ... ).shape
+    torch.Size([])
+    """
+    from missdiff_fast.networks.packing import lay_out  # which imports this module
+
+    x = perturb(table, rows, states, torch.ones_like(sigma), sigma, key)
+    with torch.enable_grad():
+        weights = state.current()
+        prediction = torch.func.functional_call(state.network, weights, (x, sigma, states))
+        loss = masked_loss(
+            prediction, table, rows, judged, weight, mean_weight=mean_weight, column_weight=column_weight
+        )
+        gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
+    gradient = lay_out(gradients)
+    state.steps += 1
+    state.mean.lerp_(gradient, 1 - 0.9)
+    state.square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+    root = (state.square / (1 - 0.999**state.steps)).sqrt() + 1e-8
+    state.weights.addcdiv_(state.mean, root, value=-learning_rate / (1 - 0.9**state.steps))
+    state.average.lerp_(state.weights, 1 - decay)
+    return loss.detach()

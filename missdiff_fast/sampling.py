@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from missdiff_fast import reference
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
-# Every network call sees exactly this many rows: matrix products of other sizes round differently, and row i of a
-# sample is to depend on (seed, i) alone.
+# Every call of a PyTorch network sees exactly this many rows: matrix products of other sizes round differently, and row
+# i of a sample is to depend on (seed, i) alone.
 TILE = 2048
+# The native passes compute each row on its own; a call of theirs takes up to so many.
+NATIVE_TILE = 16_384
+
+
+def runs_natively(network: nn.Module, backend: ModuleType) -> bool:
+    """Whether the backend has native passes for the network."""
+    return backend is not reference and type(network) is Denoiser  # a derived class may compute something else
 
 
 def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable:
@@ -29,12 +39,12 @@ def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable
     )
 
 
-def tiles(table: EncodedTable, size: int = TILE) -> Iterator[tuple[int, int, EncodedTable]]:
-    """The table cut into pieces of ``size`` rows, the last one padded with missing cells: (start, stop, piece)."""
+def tiles(table: EncodedTable, size: int = TILE, *, padded: bool = True) -> Iterator[tuple[int, int, EncodedTable]]:
+    """The table cut into pieces of ``size`` rows, (start, stop, piece); the last is ``padded`` with missing cells."""
     for start in range(0, len(table), size):
         piece = table.rows(slice(start, start + size))
         count = len(piece)
-        if count < size:
+        if padded and count < size:
             pad = unknown(size - count, table.layout, table.device)
             values = None if piece.values is None else torch.cat([piece.values, pad.continuous.to(piece.values.dtype)])
             continuous = torch.cat([piece.continuous, pad.continuous.to(piece.continuous.dtype)])
@@ -83,22 +93,18 @@ def draw(
     device = known.device
     sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
     coefficients = dpm_solver_2m(sigmas).float().to(device)
-    levels = sigmas.float().to(device)
-    keys = [backend.make_key(seed, i, device) for i in range(solver.steps + 1)]
-    pieces = -(-len(known) // TILE)
-    bar = tqdm(total=pieces * solver.steps, desc=desc, unit="step", delay=2, disable=None if verbose else True)
-    with bar:
-        for start, stop, piece in tiles(known):
-            rows = torch.arange(start, start + TILE, device=device)
+    levels = sigmas[:-1].float().to(device)
+    keys = torch.stack([backend.make_key(seed, i, device) for i in range(solver.steps + 1)])
+    native = runs_natively(network, backend)
+    solve = backend.mlp_sample if native else partial(reference.mlp_sample, step=backend.step)
+    parts = tiles(known, NATIVE_TILE if native else TILE, padded=not native)
+    with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
+        for start, stop, piece in parts:
+            rows = torch.arange(start, start + len(piece), device=device)
             states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
-            x = _start(piece, start, states, solver.sigma_max, keys[0], backend)
-            previous = None
-            for i in range(solver.steps):
-                prediction = network(x, levels[i : i + 1], states)
-                x, previous = backend.step(
-                    x, prediction, previous, states, known.offsets, coefficients[i], rows, keys[i + 1]
-                )
-                bar.update()
+            x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)
+            x = solve(network, x, states, known.offsets, levels, coefficients, rows, keys[1:])
+            bar.update(stop - start)
             if not bool(torch.isfinite(x).all()):
                 raise FloatingPointError(
                     "the model drew cells that are not finite: fit it again with a lower learning_rate"
@@ -107,14 +113,13 @@ def draw(
 
 
 def _start(
-    piece: EncodedTable, start: int, states: Tensor, sigma_max: float, key: Tensor, backend: ModuleType
+    piece: EncodedTable, rows: Tensor, states: Tensor, sigma_max: float, key: Tensor, backend: ModuleType
 ) -> Tensor:
-    """Known cells as they are, noise of the greatest level elsewhere: ``[TILE, D]``."""
-    rows = torch.arange(TILE, device=piece.device)
-    known = states == CLEAN
-    zeros = torch.zeros(TILE, device=piece.device)
-    clean = backend.perturb(piece, rows, torch.where(known, CLEAN, HIDDEN).to(torch.uint8), zeros, zeros, key)
-    noise = backend.normal(rows + start, piece.layout.width, key) * sigma_max
+    """Known cells as they are, noise of the greatest level elsewhere: ``[B, D]``."""
+    known, zeros = states == CLEAN, torch.zeros(len(piece), device=piece.device)
+    shown = torch.where(known, CLEAN, HIDDEN).to(torch.uint8)
+    clean = backend.perturb(piece, torch.arange(len(piece), device=piece.device), shown, zeros, zeros, key)
+    noise = backend.normal(rows, piece.layout.width, key) * sigma_max
     return torch.where(known[:, piece.layout.groups(piece.device)], clean, noise)
 
 

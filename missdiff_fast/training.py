@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
-from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.history import History, Progress
+from missdiff_fast.learner import Lesson, make_learner
 from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -48,27 +48,6 @@ class Phase:
     show: float = 0.0
     trusted_rate: float = 1.0
     trusted_sigma: float = 0.0
-
-
-class WeightAverage:
-    """Exponential moving average of a network's weights, quick to forget its beginning."""
-
-    def __init__(self, network: nn.Module, decay: float) -> None:
-        self.weights = list(network.parameters())
-        self.average = [w.detach().clone() for w in self.weights]
-        self.decay, self.count = decay, 0
-
-    def update(self) -> None:
-        """Take in the weights as they are now."""
-        decay = min(self.decay, (1 + self.count) / (10 + self.count))
-        torch._foreach_lerp_(self.average, [w.detach() for w in self.weights], 1 - decay)
-        self.count += 1
-
-    @torch.no_grad()
-    def apply(self) -> None:
-        """Put the average in the place of the weights."""
-        for weight, average in zip(self.weights, self.average, strict=True):
-            weight.copy_(average)
 
 
 def batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -127,18 +106,16 @@ def train(
         len(table), phase.batch_size, torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
     )
     state_seed, level_seed, noise_seed = (derive(seed, p) for p in ("states", "levels", "noise"))
-    optimizer = torch.optim.AdamW(network.parameters(), lr=phase.learning_rate, weight_decay=0.0, fused=True)
-    average = WeightAverage(network, phase.ema)
     complete, observed = filled if filled is not None else table, table.observed()
     trusted = observed.double().mean(0) >= phase.trusted_rate
     weights = column_weights(observed, objective.column_power, objective.column_cap).to(table.continuous.dtype)
+    learner = make_learner(network, objective, weights, phase.ema, backend)
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
             for t in range(phase.steps):
                 step = phase.first_step + t
                 rate = 0.5 * (1 + math.cos(math.pi * t / phase.steps)) * min(1.0, (t + 1) / phase.warmup)
-                optimizer.param_groups[0]["lr"] = phase.learning_rate * rate
                 rows = next(order).to(device)
                 uniform = backend.uniform(rows, columns + 3, backend.make_key(state_seed, step, device))
                 level = backend.normal(rows, 1, backend.make_key(level_seed, step, device))
@@ -146,28 +123,13 @@ def train(
                 seen = observed[rows]
                 shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
                 states = draw_states(uniform[:, :-1], seen, shown, objective)
-                x = backend.perturb(
-                    complete, rows, states, torch.ones_like(sigma), sigma, backend.make_key(noise_seed, step, device)
-                )
-                prediction = network(x, sigma, states)
                 judged = states
                 if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
                     learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
                     judged = states.masked_fill(~learnt, CLEAN)
-                loss = backend.masked_loss(
-                    prediction,
-                    complete,
-                    rows,
-                    judged,
-                    noise_weight(sigma),
-                    mean_weight=objective.mean_weight,
-                    column_weight=weights,
-                )
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-                average.update()
-                progress.add(loss)
+                key = backend.make_key(noise_seed, step, device)
+                lesson = Lesson(complete, rows, states, judged, sigma, key)
+                progress.add(learner.step(lesson, phase.learning_rate * rate))
     finally:
-        average.apply()
+        learner.finish()
         network.eval()

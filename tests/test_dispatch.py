@@ -18,7 +18,10 @@ def test_every_op_is_right_at_lower_instruction_sets(native: ModuleType, level: 
         pytest.skip("the rest of the tests run at this level")
     environment = {**os.environ, "MISSDIFF_SIMD": level, "PYTHONPATH": os.pathsep.join(sys.path)}
     folder = Path(__file__).parent
-    files = [str(folder / f"test_{op}.py") for op in ("random", "perturb", "masked_loss", "step", "decode")]
+    files = [
+        str(folder / f"test_{op}.py")
+        for op in ("random", "perturb", "masked_loss", "step", "mlp_sample", "mlp_train_step", "decode")
+    ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "native_is_the_reference", *files]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout[-3000:]

@@ -6,9 +6,12 @@ from types import ModuleType
 
 import pytest
 import torch
+from tolerances import assert_close
 from torch import Tensor, nn
 
+from missdiff_fast import imputation, reference
 from missdiff_fast.imputation import one_pass, probe_loss
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.reference import CLEAN, HIDDEN
 from missdiff_fast.sampling import TILE
 from missdiff_fast.table.encoded import EncodedTable, Layout
@@ -46,6 +49,19 @@ def test_observed_columns_are_clean_and_missing_ones_hidden(backend: ModuleType)
     assert torch.equal(means, torch.nan_to_num(table.continuous) * 10)
     logits = torch.cat([logits for *_, logits, _ in parts])
     assert torch.equal(logits, torch.where(table.codes == 1, torch.tensor([0.0, 1.0]), torch.zeros(2)))
+
+
+def test_native_rows_need_no_company(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, table = Denoiser(LAYOUT, 8, 1), _table(250)
+    nn.init.normal_(network.outputs.weight)
+    [(_, _, logits, means)] = one_pass(network, table, native)
+    monkeypatch.setattr(imputation, "NATIVE_TILE", 100)
+    parts = list(one_pass(network, table, native))
+    assert [(start, stop) for start, stop, _, _ in parts] == [(0, 100), (100, 200), (200, 250)]
+    assert torch.equal(torch.cat([part[2] for part in parts]), logits)
+    assert torch.equal(torch.cat([part[3] for part in parts]), means)
+    [(_, _, *plain)] = one_pass(network, table, reference)
+    assert_close("mlp_predict", torch.cat([logits, means], 1), torch.cat(plain, 1))
 
 
 def test_the_probe_counts_hidden_observed_cells_alone(backend: ModuleType) -> None:

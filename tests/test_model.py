@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
+from missdiff_fast.history import Progress
 from missdiff_fast.sampling import TILE
 
 ROWS = 300
@@ -426,17 +427,15 @@ def test_tables_of_one_kind(table: pd.DataFrame) -> None:
 
 
 def test_interrupted_fit_keeps_the_model_so_far(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    from missdiff_fast import training
+    add, calls = Progress.add, []
 
-    average, calls = training.WeightAverage.update, []
-
-    def interrupt(self: training.WeightAverage) -> None:
+    def interrupt(self: Progress, loss: torch.Tensor) -> None:
         calls.append(1)
         if len(calls) == 20:
             raise KeyboardInterrupt
-        average(self)
+        add(self, loss)
 
-    monkeypatch.setattr(training.WeightAverage, "update", interrupt)
+    monkeypatch.setattr(Progress, "add", interrupt)
     model = MissDiff(steps=100, random_state=0, verbose=False)
     with pytest.raises(KeyboardInterrupt):
         model.fit(table)

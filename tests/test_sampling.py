@@ -6,9 +6,12 @@ from types import ModuleType
 
 import pytest
 import torch
+from tolerances import assert_close
 from torch import Tensor, nn
 
+from missdiff_fast import reference, sampling
 from missdiff_fast.config import SolverConfig
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.reference import NOISY
 from missdiff_fast.sampling import TILE, draw, fill, tiles, unknown
 from missdiff_fast.table.encoded import EncodedTable, Layout
@@ -56,6 +59,26 @@ def test_a_row_depends_on_its_number_alone(backend: ModuleType) -> None:
     assert torch.equal(_draw(unknown(7, LAYOUT, CPU), backend), longer[:7])
     assert torch.equal(_draw(unknown(TILE + 1, LAYOUT, CPU), backend), longer[: TILE + 1])
     assert not torch.equal(longer[:50], longer[TILE:])
+
+
+def test_native_rows_need_no_company(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, solver, sizes = Denoiser(LAYOUT, 8, 1), SolverConfig(), []
+    nn.init.normal_(network.outputs.weight)
+    known = unknown(250, LAYOUT, CPU)
+    known.continuous[::2, 0] = 1.25
+    mlp_sample = native.mlp_sample
+    monkeypatch.setattr(
+        native, "mlp_sample", lambda network, x, *rest: sizes.append(len(x)) or mlp_sample(network, x, *rest)
+    )
+    [(start, stop, whole)] = draw(network, known, solver, native, 0)
+    assert (start, stop) == (0, 250)
+    monkeypatch.setattr(sampling, "NATIVE_TILE", 100)
+    parts = list(draw(network, known, solver, native, 0))
+    assert [(start, stop) for start, stop, _ in parts] == [(0, 100), (100, 200), (200, 250)]
+    assert torch.equal(torch.cat([x for _, _, x in parts]), whole)
+    assert sizes == [250, 100, 100, 50]
+    plain = torch.cat([x for _, _, x in draw(network, known, solver, reference, 0)])
+    assert_close("mlp_sample", whole, plain)
 
 
 def test_no_rows(backend: ModuleType) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
+from missdiff_fast import training
 from missdiff_fast.config import ObjectiveConfig
-from missdiff_fast.history import History
+from missdiff_fast.history import History, Progress
+from missdiff_fast.learner import Learner, Lesson, WeightAverage, make_learner
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable, Layout
-from missdiff_fast.training import Phase, WeightAverage, batches, train
+from missdiff_fast.training import Phase, batches, train
 
 LAYOUT = Layout(2, (3,))
 
@@ -83,14 +85,14 @@ def test_average_by_hand() -> None:
 
 
 def test_an_interruption_leaves_the_average(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    update = WeightAverage.update
+    add, steps = Progress.add, iter(range(5))
 
-    def interrupt(self: WeightAverage) -> None:
-        update(self)
-        if self.count == 5:
+    def interrupt(self: Progress, loss: torch.Tensor) -> None:
+        add(self, loss)
+        if next(steps, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(WeightAverage, "update", interrupt)
+    monkeypatch.setattr(Progress, "add", interrupt)
     torch.manual_seed(1)
     network = Denoiser(LAYOUT, width=32, blocks=1)
     phase = Phase("fit", 100, 64, 5e-3, 1, 0.99)
@@ -111,54 +113,74 @@ def test_missing_values_never_enter(backend: ModuleType) -> None:
     assert all(loss > 0 for loss in history.loss)
 
 
-def _capture(
-    backend: ModuleType, table: EncodedTable, objective: ObjectiveConfig, **options: Any
+@pytest.fixture
+def lessons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Lesson, torch.Tensor]]:
+    """What every step is to learn from, and the column weights."""
+    seen: list[tuple[Lesson, torch.Tensor]] = []
+
+    def make(network: Denoiser, objective: Any, column_weight: torch.Tensor, ema: float, backend: Any) -> Learner:
+        learner = make_learner(network, objective, column_weight, ema, backend)
+        step = learner.step
+
+        def record(lesson: Lesson, learning_rate: float) -> torch.Tensor:
+            seen.append((lesson, column_weight))
+            return step(lesson, learning_rate)
+
+        learner.step = record  # type: ignore[method-assign]
+        return learner
+
+    monkeypatch.setattr(training, "make_learner", make)
+    return seen
+
+
+def _weights(
+    lessons: list[tuple[Lesson, torch.Tensor]],
+    backend: ModuleType,
+    table: EncodedTable,
+    objective: ObjectiveConfig,
+    **options: Any,
 ) -> list[torch.Tensor]:
-    """The column weights with which training calls the loss, one for each step."""
-    weights: list[torch.Tensor] = []
-
-    def masked_loss(*arguments: Any, column_weight: torch.Tensor, **rest: Any) -> torch.Tensor:
-        weights.append(column_weight)
-        return backend.masked_loss(*arguments, column_weight=column_weight, **rest)
-
-    spy: Any = SimpleNamespace(**{**vars(backend), "masked_loss": masked_loss})
+    """The column weights of three steps."""
+    lessons.clear()
     network, phase = Denoiser(LAYOUT, width=8, blocks=1), Phase("fit", 3, 64, 5e-3, 1, 0.99, show=0.5)
-    train(network, table, objective, phase, spy, 0, History(), **options)
-    return weights
+    train(network, table, objective, phase, backend, 0, History(), **options)
+    return [weight for _, weight in lessons]
 
 
-def test_columns_seldom_observed_weigh_more(backend: ModuleType) -> None:
+def test_columns_seldom_observed_weigh_more(backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]) -> None:
     cells = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
     cells[100:, 1] = torch.nan
     table = EncodedTable(cells, torch.ones(400, 1, dtype=torch.int16), LAYOUT, cells)
     # Rates 1, 1/4 and 1: raw weights 1, 2 and 1, times (9/4) / (5/2) = 9/10.
-    weights = _capture(backend, table, ObjectiveConfig())
+    weights = _weights(lessons, backend, table, ObjectiveConfig())
     assert len(weights) == 3
     for given in weights:
         torch.testing.assert_close(given, torch.tensor([0.9, 1.8, 0.9]))
-    even = _capture(backend, table, ObjectiveConfig(column_power=0.0))
+    even = _weights(lessons, backend, table, ObjectiveConfig(column_power=0.0))
     assert all(torch.equal(given, torch.ones(3)) for given in even)
-    capped = _capture(backend, table, ObjectiveConfig(column_power=3.0, column_cap=2.0))
+    capped = _weights(lessons, backend, table, ObjectiveConfig(column_power=3.0, column_cap=2.0))
     torch.testing.assert_close(capped[0], torch.tensor([0.9, 1.8, 0.9]))
 
 
-def test_filled_cells_do_not_count_as_observed(backend: ModuleType) -> None:
+def test_filled_cells_do_not_count_as_observed(backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]) -> None:
     table = _table(400)
     filled = EncodedTable(table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.values)
-    weights = _capture(backend, table, ObjectiveConfig(), filled=filled)
-    assert torch.equal(weights[0], _capture(backend, table, ObjectiveConfig())[0])
+    weights = _weights(lessons, backend, table, ObjectiveConfig(), filled=filled)
+    assert torch.equal(weights[0], _weights(lessons, backend, table, ObjectiveConfig())[0])
     assert not torch.equal(weights[0], torch.ones(3))
 
 
-def test_a_complete_table_has_weights_of_one(backend: ModuleType) -> None:
+def test_a_complete_table_has_weights_of_one(backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]) -> None:
     table = _table()
     complete = EncodedTable(
         table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.continuous.nan_to_num(0.0)
     )
-    assert torch.equal(_capture(backend, complete, ObjectiveConfig())[0], torch.ones(3))
+    assert torch.equal(_weights(lessons, backend, complete, ObjectiveConfig())[0], torch.ones(3))
 
 
-def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observed(backend: ModuleType) -> None:
+def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observed(
+    backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]
+) -> None:
     generator = torch.Generator().manual_seed(0)
     cells = torch.randn(400, 2, generator=generator)
     cells[300:, 0], cells[100:, 1] = torch.nan, torch.nan  # observed in 3/4 and in 1/4 of the rows
@@ -167,28 +189,20 @@ def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observ
     table = EncodedTable(cells, codes, LAYOUT, cells)
     complete = cells.nan_to_num(0.5)
     filled = EncodedTable(complete, codes.clamp(min=0), LAYOUT, complete)
-    seen: list[dict[str, torch.Tensor]] = []
-
-    def perturb(source: EncodedTable, rows: torch.Tensor, states: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
-        seen.append({"states": states, "sigma": rest[1]})
-        return backend.perturb(source, rows, states, *rest)
-
-    def masked_loss(
-        prediction: torch.Tensor,
-        target: EncodedTable,
-        rows: torch.Tensor,
-        states: torch.Tensor,
-        *rest: Any,
-        **more: Any,
-    ) -> torch.Tensor:
-        assert target is filled
-        seen[-1] |= {"observed": table.observed()[rows], "learnt": states}
-        return backend.masked_loss(prediction, target, rows, states, *rest, **more)
-
-    spy: Any = SimpleNamespace(**{**vars(backend), "perturb": perturb, "masked_loss": masked_loss})
     phase = Phase("fit", 20, 64, 5e-3, 1, 0.99, show=0.5, trusted_rate=0.5, trusted_sigma=1.0)
-    train(Denoiser(LAYOUT, width=8, blocks=1), table, ObjectiveConfig(), phase, spy, 0, History(), filled=filled)
-    rows = {name: torch.cat([step[name] for step in seen]) for name in seen[0]}
+    train(Denoiser(LAYOUT, width=8, blocks=1), table, ObjectiveConfig(), phase, backend, 0, History(), filled=filled)
+    assert len(lessons) == 20
+    assert all(lesson.table is filled for lesson, _ in lessons)
+    steps = [
+        {
+            "states": lesson.states,
+            "sigma": lesson.sigma,
+            "learnt": lesson.judged,
+            "observed": table.observed()[lesson.rows],
+        }
+        for lesson, _ in lessons
+    ]
+    rows = {name: torch.cat([step[name] for step in steps]) for name in steps[0]}
     hole, shown, noisy = ~rows["observed"], rows["states"] == NOISY, rows["sigma"][:, None] > 1.0
     trusted = torch.tensor([True, False, True])
     assert torch.equal(rows["learnt"][~hole], rows["states"][~hole])

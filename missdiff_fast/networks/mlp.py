@@ -50,7 +50,7 @@ class Denoiser(nn.Module):
 
     def __init__(self, layout: Layout, width: int = 128, blocks: int = 3, embedding: int = 64) -> None:
         super().__init__()
-        self.num_continuous = layout.num_continuous
+        self.layout, self.num_continuous, self.width = layout, layout.num_continuous, width
         D = layout.width
         variance = torch.full((D,), ONE_HOT_STD**2)
         variance[: self.num_continuous] = CONTINUOUS_STD**2
@@ -88,16 +88,24 @@ class Denoiser(nn.Module):
         sigma = sigma[:, None]
         noisy, clean = (states == NOISY).to(x.dtype), (states == CLEAN).to(x.dtype)
         noisy_cells = noisy[:, self.groups]
-        seen = (states > 0).to(x.dtype)[:, self.groups]
-        z = x * seen * torch.rsqrt((sigma * noisy_cells) ** 2 + self.variance)
-        angle = sigma.log() / 4 * self.frequency
-        level = self.level(torch.cat([angle.sin(), angle.cos()], 1))
+        seen = (states > 0)[:, self.groups]
+        z = torch.where(seen, x * torch.rsqrt((sigma * noisy_cells) ** 2 + self.variance), 0.0)
+        level = self.embed(sigma[:, 0])
         h = self.inputs(torch.cat([z, noisy, clean], 1))
         for block in self.blocks:
             h = block(h, level)
         out = self.outputs(self.norm(h))
         # c_skip and c_out of Karras et al.; where a column is hidden its x0 is the network's output itself.
         total = sigma**2 + 1
-        skip = noisy[:, :C] / total
-        gain = torch.where(noisy[:, :C] > 0, sigma * torch.rsqrt(total), 1.0)
-        return torch.cat([skip * x[:, :C] + gain * out[:, :C], out[:, C:]], 1)
+        scaled = (1 / total) * x[:, :C] + sigma * torch.rsqrt(total) * out[:, :C]
+        return torch.cat([torch.where(states[:, :C] == NOISY, scaled, out[:, :C]), out[:, C:]], 1)
+
+    def embed(self, sigma: Tensor) -> Tensor:
+        """The noise levels ``[B]`` as every block is told them, ``[B, width]``."""
+        embedding: Tensor = self.level(self.features(sigma))
+        return embedding
+
+    def features(self, sigma: Tensor) -> Tensor:
+        """Fourier features of the noise levels ``[B]``: ``[B, embedding]``."""
+        angle = sigma[:, None].log() / 4 * self.frequency
+        return torch.cat([angle.sin(), angle.cos()], 1)

@@ -106,6 +106,72 @@ struct StepArgs {
   void* p;     // [B, D]
 };
 
+// The default network and a batch of rows to draw. Weights are packed by `missdiff_fast.networks.packing.pack`.
+struct MlpArgs {
+  Columns columns;
+  const float* weights;
+  int64_t width;   // W
+  int64_t blocks;  // residual blocks
+  int64_t steps;
+  const float* levels;        // [steps] sigma
+  const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
+  const float* coefficients;  // [steps, 4]
+  const int64_t* keys;        // [steps, 2]
+  const int64_t* rows;        // [B]
+  const uint8_t* states;      // [B, J]
+  const float* x;             // [B, D]
+  int64_t num_rows;           // B
+  float* out;                 // [B, D] of mlp_sample, [B, D + C] of mlp_predict
+};
+
+constexpr int64_t kPanel = 16;    // outputs that are computed together
+constexpr int64_t kMlpRows = 60;  // rows of a tile: whole blocks on every instruction set
+
+static inline int64_t whole_panels(int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
+
+// Floats of one residual block of the packed weights.
+static inline int64_t mlp_block_floats(int64_t width) {
+  const int64_t W = whole_panels(width), twice = whole_panels(2 * width);
+  return W + width * twice + twice + 2 * width * W + W;
+}
+
+// One training step of the default network. Weights, their transposes, gradients and the optimiser's moments lie as
+// `missdiff_fast.networks.packing.flatten` lays them.
+struct MlpTrainArgs {
+  PerturbArgs perturb;
+  LossArgs loss;
+  float* prediction;  // that of the loss
+  int64_t width;      // W
+  int64_t blocks;
+  int64_t features;     // E of the noise level
+  const float* levels;  // [B, E] the features
+  const float* weights;
+  int64_t num_weights;
+  float* transposed;  // matrices of the way back: see Transposes
+  float* gradients;   // [buffers, num_weights]
+  int64_t buffers;    // tiles of rows are dealt out to, in order
+};
+
+// AdamW without decay, and the moving average of the weights.
+struct MlpUpdateArgs {
+  const float* gradients;  // [buffers, num_weights]
+  int64_t buffers;
+  int64_t num_weights;
+  float *weights, *mean, *square, *average;  // [num_weights]
+  double rate;                               // of this step
+  double beta_mean, beta_square, epsilon;
+  double correction_mean, correction_square;  // 1 - beta^t
+  double decay;                               // of the average
+};
+
+constexpr int64_t kTrainRows = 2 * kLossBlock;  // of a tile: whole blocks of the loss
+constexpr int64_t kUpdateBlock = 4096;          // weights
+constexpr int64_t kMostBlock = 12;              // rows that any instruction set multiplies together
+constexpr int64_t kTrainPieces = 24;            // of scratch memory at most, each of which may leave a gap
+
+// Floats of a matrix of weights in panels.
+static inline int64_t panel_floats(int64_t inputs, int64_t outputs) { return inputs * whole_panels(outputs); }
+
 struct DecodeArgs {
   Columns columns;
   Type type;
@@ -116,12 +182,19 @@ struct DecodeArgs {
   int16_t* codes;          // [B, K]
 };
 
-// Every kernel has this form: rows (or, for counts and losses, blocks of kLossBlock rows) begin to end, and scratch
-// memory aligned to 64 bytes. The result is not 0 if a code was out of range; what was written is then meaningless.
-#define MISSDIFF_KERNELS(X) \
-  X(noise, NoiseArgs)       \
-  X(perturb, PerturbArgs)   \
-  X(count, CountArgs) X(loss, LossArgs) X(noise_loss, NoiseLossArgs) X(step, StepArgs) X(decode, DecodeArgs)
+// Every kernel has this form: from begin to end rows; or blocks of kLossBlock rows (counts, losses), of kMlpRows rows
+// (mlp_sample, mlp_predict) or of kUpdateBlock weights; or matrices to transpose, or buffers of gradients. Scratch
+// memory is aligned to 64 bytes; mlp_transpose and mlp_update need none. The result is not 0 if a code was out of
+// range; what was written is then meaningless.
+#define MISSDIFF_KERNELS(X)                                                                           \
+  X(noise, NoiseArgs)                                                                                 \
+  X(perturb, PerturbArgs)                                                                             \
+  X(count, CountArgs)                                                                                 \
+  X(loss, LossArgs)                                                                                   \
+  X(noise_loss, NoiseLossArgs)                                                                        \
+  X(step, StepArgs)                                                                                   \
+  X(decode, DecodeArgs) X(mlp_sample, MlpArgs) X(mlp_predict, MlpArgs) X(mlp_transpose, MlpTrainArgs) \
+      X(mlp_gradients, MlpTrainArgs) X(mlp_update, MlpUpdateArgs)
 
 #define MISSDIFF_DECLARE(name, Args) int name(const Args& args, int64_t begin, int64_t end, char* scratch);
 #define MISSDIFF_MEMBER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
@@ -145,12 +218,37 @@ struct Kernels {
 constexpr int64_t kTileBlocks = 512;
 constexpr int64_t kDecodeRows = 128;
 
-// Enough scratch memory for one thread in any kernel, in bytes.
+// Enough scratch memory for one thread in any kernel of rows, in bytes.
 static inline size_t scratch_bytes(int64_t width, int64_t continuous, int64_t categorical) {
   const int64_t noise = 4 * (kTileBlocks + width / 4 + 64) * 4;
   const int64_t row = 8 * 8 * (width + continuous + categorical + 64);
   const int64_t decode = kDecodeRows * 8 * 2;
   return static_cast<size_t>(noise + row + decode + 4096);
+}
+
+// The same for mlp_sample and mlp_predict.
+static inline size_t mlp_scratch_bytes(const Columns& columns, int64_t width) {
+  const int64_t J = columns.continuous + columns.categorical;
+  const int64_t row = 5 * whole_panels(columns.width) + 3 * whole_panels(width) + whole_panels(2 * width) +
+                      whole_panels(columns.width + columns.continuous) + whole_panels(2 * J);
+  return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
+         static_cast<size_t>(kMlpRows * row * 4 + 16 * 128);
+}
+
+// Rows of training tiles are an odd number of cache lines apart, since a column of a power of two would fall on few
+// sets of the first-level cache.
+static inline int64_t train_stride(int64_t n) { return (whole_panels(n) / kPanel | 1) * kPanel; }
+
+// The same for mlp_gradients.
+static inline size_t mlp_train_scratch_bytes(const MlpTrainArgs& args) {
+  const Columns& columns = args.perturb.batch.columns;
+  const int64_t J = columns.continuous + columns.categorical;
+  const int64_t hidden = train_stride(args.width), twice = train_stride(2 * args.width);
+  const int64_t row = train_stride(columns.width + 2 * J) + train_stride(args.features) + 8 * hidden + twice +
+                      train_stride(columns.width + columns.continuous) + 1 +
+                      args.blocks * (2 * (hidden + twice) + kPanel);
+  return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
+         static_cast<size_t>((kTrainRows + kMostBlock) * row * 4 + columns.width * 4 + kTrainPieces * 128);
 }
 
 }  // namespace missdiff

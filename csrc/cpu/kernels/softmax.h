@@ -25,5 +25,23 @@ inline void exponentials(const Run& run, const T* __restrict logits, T* __restri
   }
 }
 
+template <class T>
+inline void softmax_groups(const Columns& columns, const T* __restrict logits, T* __restrict norms, T* __restrict p) {
+  for (int64_t r = 0; r < columns.num_runs; ++r) {
+    const Run run = columns.runs[r];
+    const T* __restrict in = logits + run.column;
+    T* __restrict out = p + run.column;
+    if (run.size == 2) {
+      for (int64_t k = 0; k < run.groups; ++k) softmax_pair(in[2 * k + 1] - in[2 * k], out[2 * k], out[2 * k + 1]);
+      continue;
+    }
+    exponentials(run, in, out, norms);
+    for (int64_t k = 0; k < run.groups; ++k) {
+      const T inverse = T(1) / norms[k];
+      for (int64_t j = 0; j < run.size; ++j) out[k * run.size + j] *= inverse;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace missdiff

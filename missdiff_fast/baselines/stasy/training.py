@@ -14,7 +14,7 @@ from missdiff_fast.baselines._training import epoch
 from missdiff_fast.baselines.stasy import self_paced
 from missdiff_fast.baselines.stasy.sde import START, VESDE, random_signs
 from missdiff_fast.history import History
-from missdiff_fast.training import WeightAverage
+from missdiff_fast.learner import WeightAverage
 
 _CLIP = 1.0  # greatest norm of a gradient
 _TILE = 4096  # rows whose likelihood is computed at a time

@@ -1,0 +1,179 @@
+// Products of a few rows of activations with packed weights, for whole networks that stay in the cache.
+//
+// Weights are packed in panels of kPanel outputs: panel[k][j] is the weight from input k to output j, and the outputs
+// beyond the last are 0. A block of kBlock rows by one panel is summed in registers, over k in order, whatever the
+// number of rows: a row's result depends on that row alone.
+#pragma once
+
+#include "rows.h"
+
+namespace missdiff {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kFloats = 16;
+constexpr int kBlock = 12;
+#elif defined(__AVX2__)
+constexpr int kFloats = 8;
+constexpr int kBlock = 6;
+#else
+constexpr int kFloats = 4;
+constexpr int kBlock = 3;
+#endif
+constexpr int kVectors = kPanel / kFloats;
+static_assert(kMlpRows % kBlock == 0, "a tile is whole blocks");
+
+typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4 * kFloats), may_alias));
+
+// a * b + c, in one rounding on AVX2 and AVX-512.
+MISSDIFF_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__) && defined(__FMA__)
+  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
+// x in every place. (Adding it to zeros would turn -0 into 0, so that compilers do keep the addition.)
+MISSDIFF_INLINE Floats everywhere(float x) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_set1_ps(x);
+#elif defined(__AVX2__)
+  return (Floats)_mm256_set1_ps(x);
+#elif defined(__x86_64__)
+  return (Floats)_mm_set1_ps(x);
+#else
+  return Floats{x, x, x, x};
+#endif
+}
+
+// What becomes of a product: written, written after SiLU, or added to what is there.
+enum class Then { kWrite, kSilu, kAdd };
+
+// Some rows of activations: row i begins at data + i * stride. Stride and data are multiples of 64 bytes.
+struct Rows {
+  float* data;
+  int64_t stride;
+  float* row(int64_t i) const { return data + i * stride; }
+};
+
+// out[i][j] = then(start[j] + sum_k a[i][k] w[k][j]) for `rows` rows, whole blocks of them, and whole panels of
+// outputs. `start` is null for zeros.
+template <Then kThen>
+void multiply(const Rows& a, int64_t depth, const float* __restrict panels, const float* __restrict start,
+              int64_t outputs, int64_t rows, const Rows& out) {
+  const int64_t a_stride = a.stride, out_stride = out.stride;
+  for (int64_t first = 0; first < outputs; first += kPanel) {
+    const float* __restrict panel = panels + first * depth;
+    for (int64_t row = 0; row < rows; row += kBlock) {
+      const float* __restrict in = a.row(row);
+      float* __restrict to = out.row(row) + first;
+      Floats sum[kBlock][kVectors];
+      MISSDIFF_UNROLL(12)
+      for (int i = 0; i < kBlock; ++i) {
+        MISSDIFF_UNROLL(4)
+        for (int v = 0; v < kVectors; ++v) {
+          sum[i][v] = start == nullptr ? Floats{} : *reinterpret_cast<const Floats*>(start + first + v * kFloats);
+        }
+      }
+      for (int64_t k = 0; k < depth; ++k) {
+        Floats w[kVectors];
+        MISSDIFF_UNROLL(4)
+        for (int v = 0; v < kVectors; ++v) {
+          w[v] = *reinterpret_cast<const Floats*>(panel + k * kPanel + v * kFloats);
+        }
+        MISSDIFF_UNROLL(12)
+        for (int i = 0; i < kBlock; ++i) {
+          const Floats x = everywhere(in[i * a_stride + k]);
+          MISSDIFF_UNROLL(4)
+          for (int v = 0; v < kVectors; ++v) sum[i][v] = multiply_add(x, w[v], sum[i][v]);
+        }
+      }
+      MISSDIFF_UNROLL(12)
+      for (int i = 0; i < kBlock; ++i) {
+        MISSDIFF_UNROLL(4)
+        for (int v = 0; v < kVectors; ++v) {
+          Floats* place = reinterpret_cast<Floats*>(to + i * out_stride + v * kFloats);
+          *place = kThen == Then::kAdd ? *place + sum[i][v] : sum[i][v];
+        }
+      }
+      if (kThen != Then::kSilu) continue;
+      for (int i = 0; i < kBlock; ++i) {
+        float* __restrict cell = to + i * out_stride;
+        for (int j = 0; j < kPanel; ++j) cell[j] = silu(cell[j]);
+      }
+    }
+  }
+}
+
+// kRows inputs of one panel of `accumulate`.
+template <int kRows>
+MISSDIFF_INLINE void accumulate_block(const float* __restrict a, int64_t a_stride, const float* __restrict b,
+                                      int64_t b_stride, int64_t rows, bool add, float* __restrict to) {
+  Floats sum[kRows][kVectors];
+  MISSDIFF_UNROLL(12)
+  for (int i = 0; i < kRows; ++i) {
+    MISSDIFF_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = Floats{};
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    Floats w[kVectors];
+    MISSDIFF_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const Floats*>(b + r * b_stride + v * kFloats);
+    MISSDIFF_UNROLL(12)
+    for (int i = 0; i < kRows; ++i) {
+      const Floats x = everywhere(a[r * a_stride + i]);
+      MISSDIFF_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = multiply_add(x, w[v], sum[i][v]);
+    }
+  }
+  MISSDIFF_UNROLL(12)
+  for (int i = 0; i < kRows; ++i) {
+    MISSDIFF_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) {
+      Floats* place = reinterpret_cast<Floats*>(to + i * kPanel + v * kFloats);
+      *place = add ? *place + sum[i][v] : sum[i][v];
+    }
+  }
+}
+
+template <int kRows>
+void accumulate_rest(int64_t left, const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t rows,
+                     bool add, float* to) {
+  if (left == kRows) return accumulate_block<kRows>(a, a_stride, b, b_stride, rows, add, to);
+  if constexpr (kRows > 1) accumulate_rest<kRows - 1>(left, a, a_stride, b, b_stride, rows, add, to);
+}
+
+// The gradient of weights in panels: w[k][j] (+)= sum_i a[i][k] b[i][j] over `rows` rows, in order.
+inline void accumulate(const Rows& a, int64_t inputs, const Rows& b, int64_t outputs, int64_t rows, bool add,
+                       float* __restrict panels) {
+  for (int64_t first = 0; first < outputs; first += kPanel) {
+    float* panel = panels + first * inputs;
+    int64_t k = 0;
+    for (; k + kBlock <= inputs; k += kBlock) {
+      accumulate_block<kBlock>(a.data + k, a.stride, b.data + first, b.stride, rows, add, panel + k * kPanel);
+    }
+    if (k < inputs) {
+      accumulate_rest<kBlock - 1>(inputs - k, a.data + k, a.stride, b.data + first, b.stride, rows, add,
+                                  panel + k * kPanel);
+    }
+  }
+}
+
+// Panels of weights from `inputs` to `outputs` as panels of their transpose, from `outputs` to `inputs`.
+inline void transpose(const float* __restrict panels, int64_t inputs, int64_t outputs, float* __restrict out) {
+  for (int64_t first = 0; first < inputs; first += kPanel) {
+    float* __restrict to = out + first * outputs;
+    const int64_t n = inputs - first < kPanel ? inputs - first : kPanel;
+    for (int64_t j = 0; j < outputs; ++j) {
+      const float* __restrict from = panels + j / kPanel * kPanel * inputs + j % kPanel + first * kPanel;
+      for (int64_t k = 0; k < n; ++k) to[j * kPanel + k] = from[k * kPanel];
+      for (int64_t k = n; k < kPanel; ++k) to[j * kPanel + k] = 0.0f;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace missdiff

@@ -1,0 +1,401 @@
+// One training step of the default network: for each tile of rows forward, loss and backward, with the gradients of a
+// buffer's tiles added up in order; then AdamW and the moving average over all weights.
+#include "matmul.h"
+#include "normalise.h"
+
+namespace missdiff {
+namespace {
+
+// One block's weights, or their gradients.
+template <class F>
+struct BlockWeights {
+  F *gain, *shift, *up, *up_bias, *down, *down_bias;
+};
+
+// The pieces of the flat weights, in the order of the parameters of `missdiff_fast.networks.Denoiser`.
+template <class F>
+struct TrainWeights {
+  F *inputs, *start;                           // [D + 2 J] to [W]
+  F *level, *level_bias, *out, *out_bias;  // the noise level's [E] to [W], and [W] to [W]
+  F *gain, *shift, *outputs, *bias;        // [W] to [D + C]
+
+  TrainWeights(const MlpTrainArgs& args, F* flat) : next_(flat), width_(args.width) {
+    const Columns& columns = args.perturb.batch.columns;
+    const int64_t J = columns.continuous + columns.categorical, W = args.width;
+    inputs = take(panel_floats(columns.width + 2 * J, W));
+    start = take(whole_panels(W));
+    level = take(panel_floats(args.features, W));
+    level_bias = take(whole_panels(W));
+    out = take(panel_floats(W, W));
+    out_bias = take(whole_panels(W));
+    first_ = next_;
+    next_ += args.blocks * block_floats();
+    gain = take(whole_panels(W));
+    shift = take(whole_panels(W));
+    outputs = take(panel_floats(W, columns.width + columns.continuous));
+    bias = take(whole_panels(columns.width + columns.continuous));
+  }
+
+  BlockWeights<F> block(int64_t b) const {
+    BlockWeights<F> w;
+    w.gain = first_ + b * block_floats();
+    w.shift = w.gain + whole_panels(width_);
+    w.up = w.shift + whole_panels(width_);
+    w.up_bias = w.up + panel_floats(width_, 2 * width_);
+    w.down = w.up_bias + whole_panels(2 * width_);
+    w.down_bias = w.down + panel_floats(2 * width_, width_);
+    return w;
+  }
+
+ private:
+  F* take(int64_t n) {
+    F* piece = next_;
+    next_ += n;
+    return piece;
+  }
+  int64_t block_floats() const { return mlp_block_floats(width_) + whole_panels(width_); }
+
+  F *next_, *first_;
+  int64_t width_;
+};
+
+// The transposes that the way back needs: of the outputs, of the level's second layer, of each block's two layers.
+struct Transposes {
+  float *outputs, *out, *first;
+  int64_t of_up, of_block;
+
+  explicit Transposes(const MlpTrainArgs& args) {
+    const Columns& columns = args.perturb.batch.columns;
+    const int64_t W = args.width;
+    outputs = args.transposed;
+    out = outputs + panel_floats(columns.width + columns.continuous, W);
+    first = out + panel_floats(W, W);
+    of_up = panel_floats(2 * W, W);
+    of_block = of_up + panel_floats(W, 2 * W);
+  }
+  float* up(int64_t b) const { return first + b * of_block; }
+  float* down(int64_t b) const { return up(b) + of_up; }
+};
+
+// What the way back needs of one block's way there.
+struct BlockRows {
+  Rows unit, n, wide, slope;  // normalised; with gain, shift and level; after SiLU; SiLU's derivative
+  float* scale;               // of the normalisation
+};
+
+constexpr int64_t kAllRows = (kTrainRows + kBlock - 1) / kBlock * kBlock;
+static_assert(kAllRows <= kTrainRows + kMostBlock, "mlp_train_scratch_bytes has room for so many rows");
+
+// What one thread works on: up to kTrainRows rows, and what is missing to a whole block of the products.
+struct TrainTile {
+  Rows in, features, level, level_slope, embedded, h, unit, last, grad, grad_level, wide, out;
+  float* scale;
+  int32_t* state;
+
+  TrainTile(const MlpTrainArgs& args, Scratch& scratch) {
+    const Columns& columns = args.perturb.batch.columns;
+    const int64_t J = columns.continuous + columns.categorical, W = args.width;
+    hidden_ = train_stride(W);
+    twice_ = train_stride(2 * W);
+    in = take(scratch, columns.width + 2 * J);
+    features = take(scratch, args.features);
+    Rows* const of_hidden[] = {&level, &level_slope, &embedded, &h, &unit, &last, &grad, &grad_level};
+    for (Rows* piece : of_hidden) *piece = take(scratch, W);
+    wide = take(scratch, 2 * W);
+    out = take(scratch, columns.width + columns.continuous);
+    scale = scratch.take<float>(kAllRows);
+    state = scratch.take<int32_t>(columns.width);
+    blocks_ = scratch.take<float>(args.blocks * block_floats());
+  }
+
+  BlockRows block(int64_t b) const {
+    float* at = blocks_ + b * block_floats();
+    BlockRows rows;
+    rows.unit = {at, hidden_};
+    rows.n = {at + kAllRows * hidden_, hidden_};
+    rows.wide = {at + 2 * kAllRows * hidden_, twice_};
+    rows.slope = {at + kAllRows * (2 * hidden_ + twice_), twice_};
+    rows.scale = at + kAllRows * 2 * (hidden_ + twice_);
+    return rows;
+  }
+
+ private:
+  static Rows take(Scratch& scratch, int64_t width) {
+    const int64_t stride = train_stride(width);
+    return {scratch.take<float>(kAllRows * stride), stride};
+  }
+  int64_t block_floats() const { return kAllRows * (2 * (hidden_ + twice_) + kPanel); }
+
+  int64_t hidden_, twice_;
+  float* blocks_;
+};
+
+// SiLU of n rows in place, and its derivative.
+inline void silu_rows(const Rows& x, int64_t n, int64_t width, const Rows& slope) {
+  for (int64_t i = 0; i < n; ++i) {
+    float* __restrict cell = x.row(i);
+    float* __restrict d = slope.row(i);
+    for (int64_t j = 0; j < whole_panels(width); ++j) cell[j] = silu(cell[j], d[j]);
+  }
+}
+
+inline void multiply_cells(const Rows& x, int64_t n, int64_t width, const Rows& by) {
+  for (int64_t i = 0; i < n; ++i) {
+    float* __restrict cell = x.row(i);
+    const float* __restrict factor = by.row(i);
+    for (int64_t j = 0; j < whole_panels(width); ++j) cell[j] *= factor[j];
+  }
+}
+
+// The gradient of a bias of n numbers.
+inline void add_rows(const Rows& x, int64_t rows, int64_t n, bool add, float* __restrict out) {
+  const int64_t whole = whole_panels(n);
+  if (!add) {
+    for (int64_t j = 0; j < whole; ++j) out[j] = 0.0f;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* __restrict row = x.row(i);
+    for (int64_t j = 0; j < whole; ++j) out[j] += row[j];
+  }
+}
+
+// The gradients of gain and shift, given that with respect to unit * gain + shift.
+inline void add_scaled_rows(const Rows& grad, const Rows& unit, int64_t rows, int64_t width, bool add,
+                            float* __restrict gain, float* __restrict shift) {
+  const int64_t whole = whole_panels(width);
+  if (!add) {
+    for (int64_t j = 0; j < whole; ++j) gain[j] = shift[j] = 0.0f;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* __restrict g = grad.row(i);
+    const float* __restrict u = unit.row(i);
+    for (int64_t j = 0; j < width; ++j) {
+      gain[j] += g[j] * u[j];
+      shift[j] += g[j];
+    }
+  }
+}
+
+inline void zero_row(const Rows& x, int64_t i) {
+  float* __restrict row = x.row(i);
+  for (int64_t j = 0; j < x.stride; ++j) row[j] = 0.0f;
+}
+
+// The rows that the network sees: cells scaled to unit variance, which columns are noisy, which clean.
+void load(const MlpTrainArgs& args, int64_t first, int64_t n, int64_t rows, TrainTile& tile) {
+  const BatchArgs& batch = args.perturb.batch;
+  const Columns& columns = batch.columns;
+  const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical;
+  const float* x = static_cast<const float*>(args.perturb.out);
+  const float* sigmas = static_cast<const float*>(args.perturb.sigma);
+  int32_t* __restrict state = tile.state;
+  for (int64_t i = 0; i < rows; ++i) {
+    zero_row(tile.in, i);
+    zero_row(tile.features, i);
+    if (i >= n) continue;
+    const uint8_t* __restrict states = batch.states + (first + i) * J;
+    const float* __restrict cells = x + (first + i) * D;
+    const float* __restrict levels = args.levels + (first + i) * args.features;
+    float* __restrict in = tile.in.row(i);
+    float* __restrict features = tile.features.row(i);
+    const Scales scales = scales_at(sigmas[first + i]);
+    spread(columns, states, state);
+    for (int64_t d = 0; d < C; ++d) in[d] = shown_cell(state[d], cells[d], scales.number, kCleanNumber);
+    for (int64_t d = C; d < D; ++d) in[d] = shown_cell(state[d], cells[d], scales.category, kCleanCategory);
+    for (int64_t j = 0; j < J; ++j) {
+      in[D + j] = states[j] == kNoisy ? 1.0f : 0.0f;
+      in[D + J + j] = states[j] == kClean ? 1.0f : 0.0f;
+    }
+    for (int64_t e = 0; e < args.features; ++e) features[e] = levels[e];
+  }
+}
+
+// The prediction for rows `first` and on.
+void forward(const MlpTrainArgs& args, const TrainWeights<const float>& weights, int64_t first, int64_t n, int64_t rows,
+             TrainTile& tile) {
+  const BatchArgs& batch = args.perturb.batch;
+  const Columns& columns = batch.columns;
+  const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical, W = args.width;
+  load(args, first, n, rows, tile);
+  multiply<Then::kWrite>(tile.features, args.features, weights.level, weights.level_bias, W, rows, tile.level);
+  silu_rows(tile.level, rows, W, tile.level_slope);
+  multiply<Then::kWrite>(tile.level, W, weights.out, weights.out_bias, W, rows, tile.embedded);
+  multiply<Then::kWrite>(tile.in, D + 2 * J, weights.inputs, weights.start, W, rows, tile.h);
+  for (int64_t b = 0; b < args.blocks; ++b) {
+    const BlockWeights<const float> w = weights.block(b);
+    const BlockRows saved = tile.block(b);
+    for (int64_t i = 0; i < rows; ++i) {
+      float* __restrict unit = saved.unit.row(i);
+      float* __restrict to = saved.n.row(i);
+      const float* __restrict level = tile.embedded.row(i);
+      const float* __restrict gain = w.gain;
+      const float* __restrict shift = w.shift;
+      saved.scale[i] = normalise(tile.h.row(i), W, nullptr, nullptr, unit);
+      for (int64_t j = 0; j < W; ++j) to[j] = unit[j] * gain[j] + shift[j] + level[j];
+    }
+    multiply<Then::kWrite>(saved.n, W, w.up, w.up_bias, 2 * W, rows, saved.wide);
+    silu_rows(saved.wide, rows, 2 * W, saved.slope);
+    multiply<Then::kAdd>(saved.wide, 2 * W, w.down, w.down_bias, W, rows, tile.h);
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    float* __restrict unit = tile.unit.row(i);
+    float* __restrict to = tile.last.row(i);
+    tile.scale[i] = normalise(tile.h.row(i), W, nullptr, nullptr, unit);
+    for (int64_t j = 0; j < W; ++j) to[j] = unit[j] * weights.gain[j] + weights.shift[j];
+  }
+  multiply<Then::kWrite>(tile.last, W, weights.outputs, weights.bias, D + C, rows, tile.out);
+  const float* x = static_cast<const float*>(args.perturb.out);
+  for (int64_t i = 0; i < n; ++i) {
+    const Scales scales = scales_at(static_cast<const float*>(args.perturb.sigma)[first + i]);
+    const uint8_t* __restrict states = batch.states + (first + i) * J;
+    const float* __restrict cells = x + (first + i) * D;
+    const float* __restrict out = tile.out.row(i);
+    float* __restrict to = args.prediction + (first + i) * (D + C);
+    for (int64_t c = 0; c < C; ++c) to[c] = predicted_score(states[c] == kNoisy, cells[c], out[c], scales);
+    for (int64_t d = C; d < D + C; ++d) to[d] = out[d];
+  }
+}
+
+// Gradients of all weights from that of the prediction.
+void backward(const MlpTrainArgs& args, const TrainWeights<const float>& weights, const Transposes& transposes,
+              int64_t first, int64_t n, int64_t rows, bool add, TrainTile& tile, const TrainWeights<float>& grads) {
+  const BatchArgs& batch = args.perturb.batch;
+  const Columns& columns = batch.columns;
+  const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical, W = args.width;
+  const float* from = static_cast<const float*>(args.loss.grad);
+  for (int64_t i = 0; i < rows; ++i) {
+    zero_row(tile.out, i);
+    zero_row(tile.h, i);  // from here on the gradient of h
+    zero_row(tile.grad_level, i);
+    if (i >= n) continue;
+    const float gain = scales_at(static_cast<const float*>(args.perturb.sigma)[first + i]).gain;
+    const uint8_t* __restrict states = batch.states + (first + i) * J;
+    const float* __restrict grad = from + (first + i) * (D + C);
+    float* __restrict out = tile.out.row(i);
+    for (int64_t c = 0; c < C; ++c) out[c] = states[c] == kNoisy ? gain * grad[c] : grad[c];
+    for (int64_t d = C; d < D + C; ++d) out[d] = grad[d];
+  }
+  accumulate(tile.last, W, tile.out, D + C, n, add, grads.outputs);
+  add_rows(tile.out, n, D + C, add, grads.bias);
+  multiply<Then::kWrite>(tile.out, D + C, transposes.outputs, nullptr, W, rows, tile.grad);
+  add_scaled_rows(tile.grad, tile.unit, n, W, add, grads.gain, grads.shift);
+  for (int64_t i = 0; i < n; ++i) {
+    normalise_back(tile.grad.row(i), tile.unit.row(i), tile.scale[i], W, weights.gain, tile.h.row(i));
+  }
+  for (int64_t b = args.blocks; b-- > 0;) {
+    const BlockWeights<const float> w = weights.block(b);
+    const BlockWeights<float> g = grads.block(b);
+    const BlockRows saved = tile.block(b);
+    accumulate(saved.wide, 2 * W, tile.h, W, n, add, g.down);
+    add_rows(tile.h, n, W, add, g.down_bias);
+    multiply<Then::kWrite>(tile.h, W, transposes.down(b), nullptr, 2 * W, rows, tile.wide);
+    multiply_cells(tile.wide, n, 2 * W, saved.slope);
+    accumulate(saved.n, W, tile.wide, 2 * W, n, add, g.up);
+    add_rows(tile.wide, n, 2 * W, add, g.up_bias);
+    multiply<Then::kWrite>(tile.wide, 2 * W, transposes.up(b), nullptr, W, rows, tile.grad);
+    add_scaled_rows(tile.grad, saved.unit, n, W, add, g.gain, g.shift);
+    for (int64_t i = 0; i < n; ++i) {
+      const float* __restrict grad = tile.grad.row(i);
+      float* __restrict level = tile.grad_level.row(i);
+      for (int64_t j = 0; j < W; ++j) level[j] += grad[j];
+      normalise_back(grad, saved.unit.row(i), saved.scale[i], W, w.gain, tile.h.row(i));
+    }
+  }
+  accumulate(tile.in, D + 2 * J, tile.h, W, n, add, grads.inputs);
+  add_rows(tile.h, n, W, add, grads.start);
+  accumulate(tile.level, W, tile.grad_level, W, n, add, grads.out);
+  add_rows(tile.grad_level, n, W, add, grads.out_bias);
+  multiply<Then::kWrite>(tile.grad_level, W, transposes.out, nullptr, W, rows, tile.grad);
+  multiply_cells(tile.grad, n, W, tile.level_slope);
+  accumulate(tile.features, args.features, tile.grad, W, n, add, grads.level);
+  add_rows(tile.grad, n, W, add, grads.level_bias);
+}
+
+}  // namespace
+
+namespace MISSDIFF_ISA {
+
+// Items: the outputs' matrix, the level's, two of each block.
+int mlp_transpose(const MlpTrainArgs& args, int64_t begin, int64_t end, char*) {
+  const Columns& columns = args.perturb.batch.columns;
+  const TrainWeights<const float> weights(args, args.weights);
+  const Transposes to(args);
+  const int64_t W = args.width;
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t b = (item - 2) / 2;
+    if (item == 0) {
+      transpose(weights.outputs, W, columns.width + columns.continuous, to.outputs);
+    } else if (item == 1) {
+      transpose(weights.out, W, W, to.out);
+    } else if (item % 2 == 0) {
+      transpose(weights.block(b).up, W, 2 * W, to.up(b));
+    } else {
+      transpose(weights.block(b).down, 2 * W, W, to.down(b));
+    }
+  }
+  return 0;
+}
+
+// Items: buffers.
+int mlp_gradients(const MlpTrainArgs& args, int64_t begin, int64_t end, char* memory) {
+  const BatchArgs& batch = args.perturb.batch;
+  const Columns& columns = batch.columns;
+  Scratch scratch(memory);
+  char* inner =
+      scratch.take<char>(static_cast<int64_t>(scratch_bytes(columns.width, columns.continuous, columns.categorical)));
+  TrainTile tile(args, scratch);
+  const TrainWeights<const float> weights(args, args.weights);
+  const Transposes transposes(args);
+  const int64_t tiles = (batch.num_rows + kTrainRows - 1) / kTrainRows;
+  for (int64_t buffer = begin; buffer < end; ++buffer) {
+    const TrainWeights<float> grads(args, args.gradients + buffer * args.num_weights);
+    const int64_t first_tile = buffer * tiles / args.buffers, last_tile = (buffer + 1) * tiles / args.buffers;
+    for (int64_t t = first_tile; t < last_tile; ++t) {
+      const int64_t first = t * kTrainRows;
+      const int64_t n = batch.num_rows - first < kTrainRows ? batch.num_rows - first : kTrainRows;
+      const int64_t rows = (n + kBlock - 1) / kBlock * kBlock;
+      if (perturb(args.perturb, first, first + n, inner) != 0) return 1;
+      forward(args, weights, first, n, rows, tile);
+      if (loss(args.loss, first / kLossBlock, (first + n + kLossBlock - 1) / kLossBlock, inner) != 0) return 1;
+      backward(args, weights, transposes, first, n, rows, t > first_tile, tile, grads);
+    }
+  }
+  return 0;
+}
+
+// Items: blocks of weights.
+int mlp_update(const MlpUpdateArgs& args, int64_t begin, int64_t end, char*) {
+  const float keep = static_cast<float>(1.0 - args.beta_mean), take = static_cast<float>(args.beta_square);
+  const float fresh = static_cast<float>(1.0 - args.beta_square), epsilon = static_cast<float>(args.epsilon);
+  const float step = static_cast<float>(args.rate / args.correction_mean);
+  const float root = static_cast<float>(__builtin_sqrt(args.correction_square));
+  const float share = static_cast<float>(1.0 - args.decay);
+  const int64_t first = begin * kUpdateBlock;
+  const int64_t last = end * kUpdateBlock < args.num_weights ? end * kUpdateBlock : args.num_weights;
+  float* __restrict weights = args.weights;
+  float* __restrict mean = args.mean;
+  float* __restrict square = args.square;
+  float* __restrict average = args.average;
+  alignas(64) float grad[kPanel];
+  for (int64_t j = first; j < last; j += kPanel) {
+    for (int l = 0; l < kPanel; ++l) grad[l] = 0.0f;
+    for (int64_t b = 0; b < args.buffers; ++b) {
+      const float* __restrict from = args.gradients + b * args.num_weights + j;
+      for (int l = 0; l < kPanel; ++l) grad[l] += from[l];
+    }
+    for (int l = 0; l < kPanel; ++l) {
+      const float g = grad[l];
+      const float m = mean[j + l] + keep * (g - mean[j + l]);
+      const float v = take * square[j + l] + fresh * g * g;
+      const float w = weights[j + l] - step * m / (square_root(v) / root + epsilon);
+      mean[j + l] = m;
+      square[j + l] = v;
+      weights[j + l] = w;
+      average[j + l] += share * (w - average[j + l]);
+    }
+  }
+  return 0;
+}
+
+}  // namespace MISSDIFF_ISA
+}  // namespace missdiff

@@ -1,0 +1,65 @@
+// Layer normalisation of one row. The 1e-5 is that of torch.nn.LayerNorm.
+#pragma once
+
+#include "rows.h"
+
+namespace missdiff {
+namespace {
+
+// (h - mean) / std over a row, times gain, plus shift; gain and shift null for 1 and 0. Sums go through kPanel lanes.
+// Returns 1 / std.
+inline float normalise(const float* __restrict h, int64_t width, const float* __restrict gain,
+                       const float* __restrict shift, float* __restrict out) {
+  alignas(64) float sum[kPanel] = {}, square[kPanel] = {};
+  const int64_t whole = width / kPanel * kPanel;
+  for (int64_t j = 0; j < whole; j += kPanel) {
+    for (int l = 0; l < kPanel; ++l) sum[l] += h[j + l];
+  }
+  float mean = 0.0f;
+  for (int l = 0; l < kPanel; ++l) mean += sum[l];
+  for (int64_t j = whole; j < width; ++j) mean += h[j];
+  mean /= static_cast<float>(width);
+  for (int64_t j = 0; j < whole; j += kPanel) {
+    for (int l = 0; l < kPanel; ++l) square[l] += (h[j + l] - mean) * (h[j + l] - mean);
+  }
+  float variance = 0.0f;
+  for (int l = 0; l < kPanel; ++l) variance += square[l];
+  for (int64_t j = whole; j < width; ++j) variance += (h[j] - mean) * (h[j] - mean);
+  const float scale = 1.0f / square_root(variance / static_cast<float>(width) + 1e-5f);
+  if (gain == nullptr) {
+    for (int64_t j = 0; j < width; ++j) out[j] = (h[j] - mean) * scale;
+  } else {
+    for (int64_t j = 0; j < width; ++j) out[j] = (h[j] - mean) * scale * gain[j] + shift[j];
+  }
+  return scale;
+}
+
+// The derivative with respect to h, added to `out`, given that with respect to n = unit * gain + shift, of which `unit`
+// is (h - mean) / std and `scale` 1 / std.
+inline void normalise_back(const float* __restrict grad, const float* __restrict unit, float scale, int64_t width,
+                           const float* __restrict gain, float* __restrict out) {
+  alignas(64) float sums[kPanel] = {}, products[kPanel] = {};
+  const int64_t whole = width / kPanel * kPanel;
+  for (int64_t j = 0; j < whole; j += kPanel) {
+    for (int l = 0; l < kPanel; ++l) {
+      const float g = grad[j + l] * gain[j + l];
+      sums[l] += g;
+      products[l] += g * unit[j + l];
+    }
+  }
+  float sum = 0.0f, product = 0.0f;
+  for (int l = 0; l < kPanel; ++l) {
+    sum += sums[l];
+    product += products[l];
+  }
+  for (int64_t j = whole; j < width; ++j) {
+    sum += grad[j] * gain[j];
+    product += grad[j] * gain[j] * unit[j];
+  }
+  sum /= static_cast<float>(width);
+  product /= static_cast<float>(width);
+  for (int64_t j = 0; j < width; ++j) out[j] += scale * (grad[j] * gain[j] - sum - unit[j] * product);
+}
+
+}  // namespace
+}  // namespace missdiff

@@ -1,0 +1,169 @@
+"""Who takes the training steps: PyTorch, or one native call for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.diffusion.schedule import noise_weight
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.networks.packing import TrainingState
+from missdiff_fast.sampling import runs_natively
+from missdiff_fast.table.encoded import EncodedTable
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What one step is to learn from.
+
+    Parameters
+    ----------
+    table : EncodedTable
+        The rows, as complete as they are shown.
+    rows : Tensor
+        int64 ``[B]``.
+    states, judged : Tensor
+        The columns' states as the network is told them, and as the loss is taken, uint8 ``[B, J]``.
+    sigma : Tensor
+        ``[B]``.
+    key : Tensor
+        Of the noise, int64 ``[2]``.
+    """
+
+    table: EncodedTable
+    rows: Tensor
+    states: Tensor
+    judged: Tensor
+    sigma: Tensor
+    key: Tensor
+
+
+class Learner(Protocol):
+    """Takes steps on a network."""
+
+    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
+        """Learn, and return the loss before."""
+
+    def finish(self) -> None:
+        """Leave the network with the moving average of its weights."""
+
+
+def make_learner(
+    network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
+) -> Learner:
+    """The native learner where the backend has native passes for the network, else PyTorch's.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Trained in place.
+    objective : ObjectiveConfig
+        Weighs the conditional mean.
+    column_weight : Tensor
+        Weight of each table column's loss, ``[J]``.
+    ema : float
+        By which the average of the weights forgets, once it is no longer new.
+    backend : module
+        `missdiff_fast.ops` or `missdiff_fast.reference`.
+    """
+    if runs_natively(network, backend) and column_weight.dtype == torch.float32:
+        return NativeLearner(network, objective, column_weight, ema, backend)  # type: ignore[arg-type]
+    return TorchLearner(network, objective, column_weight, ema, backend)
+
+
+def decay_of(count: int, ema: float) -> float:
+    """How much the average keeps of itself at its update number ``count``, from 0: at first it forgets quickly."""
+    return min(ema, (1 + count) / (10 + count))
+
+
+class TorchLearner:
+    """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `make_learner`."""
+
+    def __init__(
+        self, network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
+    ) -> None:
+        self.network, self.objective, self.column_weight, self.backend = network, objective, column_weight, backend
+        self.optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.0, fused=True)
+        self.average = WeightAverage(network, ema)
+
+    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
+        """As `Learner.step`."""
+        sigma, states = lesson.sigma, lesson.states
+        self.optimizer.param_groups[0]["lr"] = learning_rate
+        x = self.backend.perturb(lesson.table, lesson.rows, states, torch.ones_like(sigma), sigma, lesson.key)
+        loss: Tensor = self.backend.masked_loss(
+            self.network(x, sigma, states),
+            lesson.table,
+            lesson.rows,
+            lesson.judged,
+            noise_weight(sigma),
+            mean_weight=self.objective.mean_weight,
+            column_weight=self.column_weight,
+        )
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        self.average.update()
+        return loss
+
+    def finish(self) -> None:
+        """As `Learner.finish`."""
+        self.average.apply()
+
+
+class NativeLearner:
+    """One call of `missdiff_fast.ops.mlp_train_step` for each step; arguments as of `make_learner`."""
+
+    def __init__(
+        self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
+    ) -> None:
+        self.state = TrainingState.of(network)
+        self.objective, self.column_weight, self.ema, self.backend = objective, column_weight, ema, backend
+
+    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
+        """As `Learner.step`."""
+        loss: Tensor = self.backend.mlp_train_step(
+            self.state,
+            lesson.table,
+            lesson.rows,
+            lesson.states,
+            lesson.judged,
+            lesson.sigma,
+            noise_weight(lesson.sigma),
+            lesson.key,
+            learning_rate=learning_rate,
+            decay=decay_of(self.state.steps, self.ema),
+            mean_weight=self.objective.mean_weight,
+            column_weight=self.column_weight,
+        )
+        return loss
+
+    def finish(self) -> None:
+        """As `Learner.finish`."""
+        self.state.write_average()
+
+
+class WeightAverage:
+    """Exponential moving average of a network's weights, quick to forget its beginning."""
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        self.weights = list(network.parameters())
+        self.average = [w.detach().clone() for w in self.weights]
+        self.decay, self.count = decay, 0
+
+    def update(self) -> None:
+        """Take in the weights as they are now."""
+        share = 1 - decay_of(self.count, self.decay)
+        torch._foreach_lerp_(self.average, [w.detach() for w in self.weights], share)
+        self.count += 1
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Put the average in the place of the weights."""
+        for weight, average in zip(self.weights, self.average, strict=True):
+            weight.copy_(average)

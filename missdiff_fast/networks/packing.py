@@ -1,0 +1,137 @@
+"""The default network's weights as the native kernels read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from missdiff_fast.networks.mlp import Block, Denoiser
+
+PANEL = 16  # outputs that a kernel computes together, as kPanel in csrc/cpu/kernels/kernels.h
+
+
+def pack(network: Denoiser) -> Tensor:
+    """All weights but those of the noise level, float32 and flat.
+
+    In order: the input layer's weights of the cells, its weights of the states, its bias; of each block the gain of its
+    normalisation, and weights and bias of both layers; weights and bias of the output layer, into which the gain and
+    shift of the last normalisation are multiplied. Weights are in panels of 16 outputs, ``[panels, inputs, 16]``, and
+    what is missing to a whole panel is 0.
+    """
+    D = network.layout.width
+    inputs, gain = network.inputs.weight.detach(), network.norm.weight.detach()
+    pieces = [_panels(inputs[:, :D]), _panels(inputs[:, D:]), _padded(network.inputs.bias.detach())]
+    for block in _blocks(network):
+        pieces.append(_padded(block.norm.weight.detach()))
+        for layer in (block.up, block.down):
+            pieces += [_panels(layer.weight.detach()), _padded(layer.bias.detach())]
+    last = network.outputs.weight.detach()
+    shifted = network.outputs.bias.detach() + last @ network.norm.bias.detach()
+    pieces += [_panels(last * gain), _padded(shifted)]
+    return torch.cat([piece.flatten() for piece in pieces])
+
+
+def shifts(network: Denoiser, sigma: Tensor) -> Tensor:
+    """What each block adds to its normalised rows at levels ``[steps]``: ``[steps, blocks, width]``."""
+    biases: list[Tensor] = [block.norm.bias for block in _blocks(network)]
+    level = network.embed(sigma)[:, None]
+    return (level + torch.stack(biases) if biases else level[:, :0]).detach()
+
+
+@dataclass
+class TrainingState:
+    """A network in training: everything that a step changes, flat as `flatten` lays weights.
+
+    Parameters
+    ----------
+    network : Denoiser
+        Whose weights were taken up. Steps leave it as it is; `write_average` changes it.
+    weights : Tensor
+        float32 ``[P]``.
+    mean, square : Tensor
+        AdamW's moving averages of the gradient and of its square, ``[P]``.
+    average : Tensor
+        The moving average of the weights, ``[P]``.
+    steps : int
+        Steps taken.
+
+    Examples
+    --------
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> TrainingState.of(Denoiser(Layout(1, (2,)), width=16, blocks=0)).weights.shape
+    torch.Size([1536])
+    """
+
+    network: Denoiser
+    weights: Tensor
+    mean: Tensor
+    square: Tensor
+    average: Tensor
+    steps: int = 0
+
+    @classmethod
+    def of(cls, network: Denoiser) -> TrainingState:
+        """Begin with the weights of a network, which has to be a `Denoiser` (else TypeError)."""
+        check_network(network)
+        weights = flatten(network)
+        return cls(network, weights, torch.zeros_like(weights), torch.zeros_like(weights), weights.clone())
+
+    def current(self) -> dict[str, Tensor]:
+        """The weights by the names of the network's parameters, to be differentiated by."""
+        weights = unflatten(self.network, self.weights)
+        names = (name for name, _ in self.network.named_parameters())
+        return {name: weight.requires_grad_() for name, weight in zip(names, weights, strict=True)}
+
+    @torch.no_grad()
+    def write_average(self) -> None:
+        """Put their average into the network."""
+        for parameter, average in zip(self.network.parameters(), unflatten(self.network, self.average), strict=True):
+            parameter.copy_(average)
+
+
+def flatten(network: Denoiser) -> Tensor:
+    """All weights as the native training step holds them, float32 and flat.
+
+    In the order of the parameters: matrices in panels of 16 outputs as in `pack`, vectors filled up with zeros to a
+    multiple of 16.
+    """
+    return lay_out([weight.detach() for weight in network.parameters()])
+
+
+def lay_out(weights: Iterable[Tensor]) -> Tensor:
+    """Weights, or their gradients, as `flatten` lays them."""
+    return torch.cat([(_panels(w) if w.dim() == 2 else _padded(w)).flatten() for w in weights])
+
+
+def unflatten(network: Denoiser, flat: Tensor) -> list[Tensor]:
+    """Flat weights in the shapes of the network's parameters, as copies."""
+    start, weights = 0, []
+    for parameter in network.parameters():
+        outputs, inputs = len(parameter), parameter.shape[1] if parameter.dim() == 2 else 1
+        panels = flat[start : start + inputs * -(-outputs // PANEL) * PANEL].view(-1, inputs, PANEL)
+        weights.append(panels.permute(0, 2, 1).reshape(-1, inputs)[:outputs].reshape(parameter.shape).clone())
+        start += panels.numel()
+    return weights
+
+
+def check_network(network: object) -> None:
+    """Raise TypeError for any but a `Denoiser`: a derived class may compute something else."""
+    if type(network) is not Denoiser:
+        raise TypeError(f"network must be a Denoiser, not {type(network).__name__}")
+
+
+def _blocks(network: Denoiser) -> list[Block]:
+    return cast("list[Block]", list(network.blocks))
+
+
+def _padded(x: Tensor) -> Tensor:
+    return torch.nn.functional.pad(x, (0, -x.shape[-1] % PANEL))
+
+
+def _panels(weight: Tensor) -> Tensor:
+    """Weights ``[outputs, inputs]`` as ``[panels, inputs, 16]``."""
+    return _padded(weight.T).unflatten(1, (-1, PANEL)).permute(1, 0, 2)
