@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> str:
 def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
     """Run the command, which must end with code 2, nothing on stdout and one line on stderr; the line."""
     try:
-        code: object = main(["mask", *map(str, args)])
+        code: object = main(["mask", *map(str, args), "--keep", "id"])  # whose leading zeros would be warned of
     except SystemExit as stop:
         code = stop.code
     output = capsys.readouterr()
@@ -74,7 +74,7 @@ def test_whole_numbers_stay_whole(name: str, tmp_path: Path) -> None:
 
 def test_stdout_and_seeds(data: str, capsys: pytest.CaptureFixture[str]) -> None:
     def rows(*options: str) -> str:
-        assert main(["mask", data, *options]) == 0
+        assert main(["mask", data, "--keep", "id", *options]) == 0
         output = capsys.readouterr()
         assert output.err == ""
         return output.out
