@@ -15,7 +15,7 @@ struct BlockWeights {
 // The pieces of the flat weights, in the order of the parameters of `missdiff_fast.networks.Denoiser`.
 template <class F>
 struct TrainWeights {
-  F *inputs, *start;                           // [D + 2 J] to [W]
+  F *inputs, *start;                       // [D + 2 J] to [W]
   F *level, *level_bias, *out, *out_bias;  // the noise level's [E] to [W], and [W] to [W]
   F *gain, *shift, *outputs, *bias;        // [W] to [D + C]
 
