@@ -544,6 +544,17 @@ class TestInterrupt:
         assert files(tmp_path) == ["m"]
         assert main(["info", f"{tmp_path}/m"]) == 0
 
+    def test_an_interrupt_within_exec_under_python_m(self, tmp_path: Path) -> None:
+        (tmp_path / "ends.py").write_text(
+            "import sys\nfrom missdiff_fast import cli\n"
+            "cli._run = lambda argv: exec('raise KeyboardInterrupt')\nsys.exit(cli.main())\n"
+        )
+        path = os.pathsep.join([str(tmp_path), *sys.path])
+        done = subprocess.run(
+            [sys.executable, "-m", "ends"], env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (130, b"missdiff: interrupted\n")
+
     def test_an_early_interrupt(self, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("missdiff_fast.cli.build_parser", raises(KeyboardInterrupt()))
         assert main(["info"]) == 130

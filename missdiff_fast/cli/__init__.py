@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(argv)
         except KeyboardInterrupt as stop:
             be_deaf()
+            # CPython notes an interrupt that came through an exec() of text, as there are in torch's imports, and under
+            # `python -m` ends by the signal, whatever the exit code. The next such exec() makes it forget.
+            exec("")
             terminated = signal.SIGTERM in signals
             what = "terminated" if terminated else "interrupted"
             complain(f"{what}: {stop}" if str(stop) else what)
