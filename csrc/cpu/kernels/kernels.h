@@ -186,16 +186,19 @@ struct DecodeArgs {
 // (mlp_sample, mlp_predict) or of kUpdateBlock weights; or matrices to transpose, or buffers of gradients. Scratch
 // memory is aligned to 64 bytes; mlp_transpose and mlp_update need none. The result is not 0 if a code was out of
 // range; what was written is then meaningless.
-#define MISSDIFF_KERNELS(X)                                                                                    \
-  X(noise, NoiseArgs)                                                                                          \
-  X(perturb, PerturbArgs)                                                                                      \
-  X(count, CountArgs)                                                                                          \
-  X(loss, LossArgs)                                                                                            \
-  X(noise_loss, NoiseLossArgs)                                                                                 \
-  X(step, StepArgs)                                                                                            \
-  X(decode, DecodeArgs)                                                                                        \
-  X(mlp_sample, MlpArgs) X(mlp_predict, MlpArgs) X(mlp_transpose, MlpTrainArgs) X(mlp_gradients, MlpTrainArgs) \
-      X(mlp_update, MlpUpdateArgs)
+#define MISSDIFF_KERNELS(X)      \
+  X(noise, NoiseArgs)            \
+  X(perturb, PerturbArgs)        \
+  X(count, CountArgs)            \
+  X(loss, LossArgs)              \
+  X(noise_loss, NoiseLossArgs)   \
+  X(step, StepArgs)              \
+  X(decode, DecodeArgs)          \
+  X(mlp_sample, MlpArgs)         \
+  X(mlp_predict, MlpArgs)        \
+  X(mlp_transpose, MlpTrainArgs) \
+  X(mlp_gradients, MlpTrainArgs) \
+  X(mlp_update, MlpUpdateArgs)
 
 #define MISSDIFF_DECLARE(name, Args) int name(const Args& args, int64_t begin, int64_t end, char* scratch);
 #define MISSDIFF_MEMBER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
