@@ -182,6 +182,12 @@ def test_a_hidden_cell_is_ignored_whatever_it_holds(backend: ModuleType) -> None
     assert torch.equal(replace(call, x=x).predict(backend), call.predict(backend))
 
 
+def test_a_network_that_overflows_says_so(native: ModuleType) -> None:
+    call = example(LAYOUTS["mixed"])
+    call.network.inputs.weight.data *= 1e25
+    assert not bool(torch.isfinite(call.predict(native)).any(1).all())
+
+
 def test_bad_arguments_are_named(native: ModuleType) -> None:
     good = example(LAYOUTS["mixed"], 5)
     changes: list[tuple[dict[str, Any], str]] = [

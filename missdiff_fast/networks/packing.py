@@ -63,7 +63,7 @@ class TrainingState:
     --------
     >>> from missdiff_fast.table.encoded import Layout
     >>> TrainingState.of(Denoiser(Layout(1, (2,)), width=16, blocks=0)).weights.shape
-    torch.Size([1536])
+    torch.Size([1744])
     """
 
     network: Denoiser

@@ -25,7 +25,8 @@ inline float normalise(const float* __restrict h, int64_t width, const float* __
   float variance = 0.0f;
   for (int l = 0; l < kPanel; ++l) variance += square[l];
   for (int64_t j = whole; j < width; ++j) variance += (h[j] - mean) * (h[j] - mean);
-  const float scale = 1.0f / square_root(variance / static_cast<float>(width) + 1e-5f);
+  // A variance that overflows is no scale of 0, which would hide that the network diverged: the result is NaN.
+  const float scale = 1.0f / square_root(variance / static_cast<float>(width) + 1e-5f) + (variance - variance);
   if (gain == nullptr) {
     for (int64_t j = 0; j < width; ++j) out[j] = (h[j] - mean) * scale;
   } else {
