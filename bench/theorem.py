@@ -1,6 +1,6 @@
 """Theorem 3.1 on two Gaussian columns of correlation 0.9: what the masked objective learns, in theory and trained.
 
-    python bench/theorem.py [--ratios 0 0.2 0.5 0.8] [--seeds 0 1 2] [--rows 4000] [--save]
+    python bench/theorem.py [--ratios 0.2 0.5 0.8] [--seeds 0 1 2] [--rows 2000] [--save]
 
 In theory: the correlation and mean that a sampler draws with the exact minimiser of the paper's objective on
 zero-filled rows (`missdiff_fast.theory`), for columns centred at 0 and farther off, where a hole can be told from a
@@ -66,10 +66,10 @@ def trained(ratio: float, seed: int, num_rows: int) -> list[dict[str, object]]:
 def main() -> None:
     """Run what the command line asks for, and print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ratios", nargs="+", type=float, default=[0.0, 0.2, 0.5, 0.8])
+    parser.add_argument("--ratios", nargs="+", type=float, default=[0.2, 0.5, 0.8])
     parser.add_argument("--centres", nargs="+", type=float, default=[0.0, 3.0, 10.0, 30.0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
     machine = describe()  # before a file is written, which would mark the commit as changed
