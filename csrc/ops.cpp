@@ -25,5 +25,6 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
       "Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, Tensor judged, Tensor sigma, "
       "Tensor levels, Tensor weight, Tensor key, Tensor schedule, int num_columns, int width, int blocks, "
       "float mean_weight, Tensor? column_weight=None) -> Tensor");
+  m.def("encode(Tensor cells, Tensor keys, Tensor ends, Tensor boundaries, int count, Tensor? share=None) -> Tensor");
   m.def("decode(Tensor x, Tensor offsets, Tensor boundaries, Tensor starts) -> (Tensor places, Tensor codes)");
 }

@@ -49,6 +49,10 @@ def _fake_mlp_train_step(weights: Tensor, *rest: Any) -> Tensor:
     return weights.new_empty(())
 
 
+def _fake_encode(cells: Tensor, *rest: Any) -> Tensor:
+    return cells.new_empty(cells.shape, dtype=torch.float32)
+
+
 def _fake_decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     places = x.new_empty((x.shape[0], starts.shape[0] - 1), dtype=torch.int32)
     return places, x.new_empty((x.shape[0], offsets.shape[0] - 1), dtype=torch.int16)
@@ -64,6 +68,7 @@ _FAKES: dict[str, Callable[..., Any]] = {
     "mlp_sample": _fake_mlp_sample,
     "mlp_predict": _fake_mlp_predict,
     "mlp_train_step": _fake_mlp_train_step,
+    "encode": _fake_encode,
     "decode": _fake_decode,
 }
 

@@ -23,6 +23,7 @@ from missdiff_fast.table.encoded import EncodedTable
 
 __all__ = [
     "decode",
+    "encode",
     "make_key",
     "masked_loss",
     "masked_noise_loss",
@@ -328,6 +329,51 @@ def step(
     _check("rows", rows, (torch.int64,), (B,))
     _check("key", key, (torch.int64,), (2,))
     return _op("step")(x, prediction, previous, states, offsets, coefficients, rows, key, softmax)
+
+
+def encode(
+    cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None
+) -> Tensor:
+    """The normal scores of a continuous column's cells; see `missdiff_fast.reference.encode`.
+
+    Computed in the calling thread, so that columns can be encoded in several. Not differentiable.
+
+    Parameters
+    ----------
+    cells : Tensor
+        float32, float64 or int64 ``[N]``, none of them NaN.
+    keys : Tensor
+        cells' dtype ``[V]``, strictly ascending.
+    ends : Tensor
+        float64 ``[V + 1]``, ascending from 0 to 1.
+    boundaries : Tensor
+        float32 ``[V - 1]``, strictly ascending.
+    count : int
+        At least 1.
+    share : Tensor, optional
+        float64 ``[N]``, from 0 up to 1; 0.5 by default.
+
+    Returns
+    -------
+    Tensor
+        float32 ``[N]``.
+
+    Examples
+    --------
+    >>> keys, ends = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([0.0, 0.25, 0.75, 1.0], dtype=torch.float64)
+    >>> encode(torch.tensor([2.0, 5.0, 3.0]), keys, ends, torch.tensor([-0.6745, 0.6745]), 4)
+    tensor([0.0000, 1.1503, 0.6745])
+    """
+    _check("cells", cells, (*_TABLE_TYPES, torch.int64), (None,))
+    _check("keys", keys, (cells.dtype,), (None,))
+    V = keys.shape[0]
+    if V < 1 or count < 1:
+        raise ValueError(f"keys must not be empty, nor count less than 1, but there are {V} keys and count is {count}")
+    _check("ends", ends, (torch.float64,), (V + 1,))
+    _check("boundaries", boundaries, (torch.float32,), (V - 1,))
+    if share is not None:
+        _check("share", share, (torch.float64,), (cells.shape[0],))
+    return _op("encode")(cells, keys, ends, boundaries, count, share)
 
 
 def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:

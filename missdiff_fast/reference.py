@@ -379,6 +379,51 @@ def step(
     return torch.where(clean, x, after), p
 
 
+def encode(
+    cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None
+) -> Tensor:
+    """The normal scores of a continuous column's cells, by their ranks among the observed ones.
+
+    Parameters
+    ----------
+    cells : Tensor
+        float32, float64 or int64 ``[N]``, none of them NaN.
+    keys : Tensor
+        The distinct values that the column can come back with, strictly ascending, cells' dtype ``[V]``.
+    ends : Tensor
+        Where the interval of ranks of each key begins, as a share of all, and 1 at the end: float64 ``[V + 1]``.
+    boundaries : Tensor
+        The scores between the keys, strictly ascending, float32 ``[V - 1]``.
+    count : int
+        How many cells were observed in all: ranks keep half a cell's distance from 0 and 1.
+    share : Tensor, optional
+        Where in its key's interval each cell is put, from 0 up to 1, float64 ``[N]``; in the middle by default. A cell
+        that is no key is put between its neighbours' intervals.
+
+    Returns
+    -------
+    Tensor
+        float32 ``[N]``; a key's score lies between the key's boundaries, so that `decode` leads back to it.
+
+    Examples
+    --------
+    >>> keys, ends = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([0.0, 0.25, 0.75, 1.0], dtype=torch.float64)
+    >>> encode(torch.tensor([2.0, 5.0, 3.0]), keys, ends, torch.tensor([-0.6745, 0.6745]), 4)
+    tensor([0.0000, 1.1503, 0.6745])
+    """
+    place = torch.searchsorted(keys.contiguous(), cells.contiguous())
+    key = place.clamp(max=len(keys) - 1)
+    known = keys[key] == cells
+    width = torch.where(known, ends[key + 1] - ends[key], 0.0)
+    u = ends[place] + width * (0.5 if share is None else share)
+    scores = torch.special.ndtri(u.clamp(0.5 / count, 1 - 0.5 / count)).to(torch.float32)
+    # Rounding to float32 must not carry a key over its boundary.
+    infinity = boundaries.new_full((1,), math.inf)
+    low = torch.cat([-infinity, boundaries])[key]
+    high = torch.cat([torch.nextafter(boundaries, -infinity), infinity])[key]
+    return torch.where(known, torch.minimum(torch.maximum(scores, low), high), scores)
+
+
 def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     """Scores to places in each column's value table, and one-hot groups to codes.
 

@@ -20,7 +20,7 @@ def test_every_op_is_right_at_lower_instruction_sets(native: ModuleType, level: 
     folder = Path(__file__).parent
     files = [
         str(folder / f"test_{op}.py")
-        for op in ("random", "perturb", "masked_loss", "step", "mlp_sample", "mlp_train_step", "decode")
+        for op in ("random", "perturb", "masked_loss", "step", "mlp_sample", "mlp_train_step", "encode", "decode")
     ]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "native_is_the_reference", *files]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

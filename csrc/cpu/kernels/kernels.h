@@ -8,7 +8,7 @@
 
 namespace missdiff {
 
-enum class Type : int32_t { kFloat, kDouble, kBfloat16 };
+enum class Type : int32_t { kFloat, kDouble, kBfloat16, kLong };
 
 // Consecutive groups of the same size.
 struct Run {
@@ -172,6 +172,20 @@ constexpr int64_t kTrainPieces = 24;            // of scratch memory at most, ea
 // Floats of a matrix of weights in panels.
 static inline int64_t panel_floats(int64_t inputs, int64_t outputs) { return inputs * whole_panels(outputs); }
 
+// One continuous column.
+struct EncodeArgs {
+  Type type;                // of cells and keys
+  const void* cells;        // [N]
+  const void* keys;         // [V]
+  int64_t num_keys;         // V
+  const double* ends;       // [V + 1]
+  const float* boundaries;  // [V - 1]
+  double least, most;       // ranks
+  const double* share;      // [N] or null for the middle
+  const float* middles;     // [V] scores of the keys where there is no share, or null
+  float* scores;            // [N]
+};
+
 struct DecodeArgs {
   Columns columns;
   Type type;
@@ -182,10 +196,10 @@ struct DecodeArgs {
   int16_t* codes;          // [B, K]
 };
 
-// Every kernel has this form: from begin to end rows; or blocks of kLossBlock rows (counts, losses), of kMlpRows rows
-// (mlp_sample, mlp_predict) or of kUpdateBlock weights; or matrices to transpose, or buffers of gradients. Scratch
-// memory is aligned to 64 bytes; mlp_transpose and mlp_update need none. The result is not 0 if a code was out of
-// range; what was written is then meaningless.
+// Every kernel has this form: from begin to end rows (cells, of encode); or blocks of kLossBlock rows (counts, losses),
+// of kMlpRows rows (mlp_sample, mlp_predict) or of kUpdateBlock weights; or matrices to transpose, or buffers of
+// gradients. Scratch memory is aligned to 64 bytes; encode, mlp_transpose and mlp_update need none. The result is not 0
+// if a code was out of range; what was written is then meaningless.
 #define MISSDIFF_KERNELS(X)      \
   X(noise, NoiseArgs)            \
   X(perturb, PerturbArgs)        \
@@ -193,6 +207,7 @@ struct DecodeArgs {
   X(loss, LossArgs)              \
   X(noise_loss, NoiseLossArgs)   \
   X(step, StepArgs)              \
+  X(encode, EncodeArgs)          \
   X(decode, DecodeArgs)          \
   X(mlp_sample, MlpArgs)         \
   X(mlp_predict, MlpArgs)        \

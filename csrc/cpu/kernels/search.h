@@ -1,0 +1,25 @@
+// Binary search of many numbers in one ascending array.
+#pragma once
+
+#include <cstdint>
+
+namespace missdiff {
+namespace {
+
+// How many of the ascending boundaries are at most x, for each of n numbers; a NaN is above them all.
+template <class T>
+void search(const T* __restrict boundaries, int64_t size, const T* __restrict x, int64_t n, int32_t* __restrict place) {
+  for (int64_t i = 0; i < n; ++i) place[i] = 0;
+  if (size == 0) return;
+  // All numbers take the same steps: the loads of many searches are in flight at once and no branch is guessed.
+  int32_t left = static_cast<int32_t>(size);
+  while (left > 1) {
+    const int32_t half = left / 2;
+    for (int64_t i = 0; i < n; ++i) place[i] += boundaries[place[i] + half - 1] > x[i] ? 0 : half;
+    left -= half;
+  }
+  for (int64_t i = 0; i < n; ++i) place[i] += boundaries[place[i]] > x[i] ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace missdiff
