@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -88,11 +89,11 @@ class Cells:
     family : str
         As `missdiff_fast.table.dtypes` lists them.
     keys : ndarray
-        The cells ``[N]``, with anything at the missing ones; or, with ``codes``, the distinct cells ``[V]``.
+        The cells ``[N]``, with anything at the missing ones; or, with ``codes``, distinct keys ``[V]``.
     missing : ndarray
         bool ``[N]``.
     codes : ndarray, optional
-        Which of the keys each cell is, ``[N]``; -1 where missing.
+        Which of the keys each cell is, integers ``[N]``; -1 where missing.
     parsed : bool
         Whether the keys are numbers read from strings.
     """
@@ -103,9 +104,23 @@ class Cells:
     codes: np.ndarray | None = None
     parsed: bool = False
 
+    @cached_property
     def observed(self) -> np.ndarray:
-        """The keys of the observed cells, one for each of them, in the order of the rows."""
-        return self.keys[~self.missing] if self.codes is None else self.keys[self.codes[~self.missing]]
+        """The keys of the observed cells, one for each of them, in the order of the rows; not to be written to."""
+        cells = self.keys if self.codes is None else self.codes
+        cells = cells[~self.missing] if self.missing.any() else cells
+        return cells if self.codes is None else self.keys[cells]
+
+    @cached_property
+    def distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """The keys that observed cells have, ascending if there are no codes, and how many have each: both ``[V]``."""
+        if self.codes is None:
+            return np.unique(self.observed, return_counts=True)
+        if len(self.keys) == 2:  # flags: NumPy counts them faster than it widens their codes
+            counts = np.array([np.count_nonzero(self.codes == code) for code in (0, 1)])
+        else:
+            counts = np.bincount(self.codes[~self.missing], minlength=len(self.keys))
+        return self.keys[counts > 0], counts[counts > 0]
 
     def per_cell(self) -> np.ndarray:
         """A key for each cell ``[N]``, with anything at the missing ones."""
@@ -143,6 +158,8 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
         series, family = _object_family(series, markers)
     if not family:
         raise RefusedError("unsupported", f"dtype {dtype}")
+    if dtype == np.dtype(bool):
+        return Cells(family, np.arange(2), np.zeros(len(series), dtype=bool), series.to_numpy().view(np.int8))
     if family == "string":
         codes, keys = pd.factorize(series.to_numpy(dtype=object))
         return _mark(Cells("string", np.asarray(keys, dtype=object), codes < 0, codes), markers, parse)
@@ -150,12 +167,20 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     try:
         keys = to_keys(series, family, missing, unit)
     except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
+        zoned = next((cell for cell in series.dropna() if getattr(cell, "tzinfo", None) is not None), None)
+        if dtype == np.dtype(object) and zoned is not None:
+            raise RefusedError("zones", str(zoned)) from error
         raise RefusedError("reach", str(error)) from error
-    missing = missing | markers.match(keys, family)
+    if family == "boolean":
+        codes = keys.astype(np.int8)
+        codes[missing] = -1
+        return Cells(family, np.arange(2), missing, codes)
+    if markers.numbers:
+        missing = missing | markers.match(keys, family)
     if family == "float":
         missing = missing | np.isnan(keys)
-        infinite = np.isinf(keys) & ~missing
-        if infinite.any():
+        infinite = np.isinf(keys)
+        if infinite.any() and (infinite := infinite & ~missing).any():
             raise RefusedError("infinite", f"{infinite.sum():,} of {len(keys):,} cells")
     return Cells(family, keys, missing)
 
@@ -165,7 +190,7 @@ def _read_category(series: pd.Series, markers: Markers, unit: str | None) -> Cel
     inner = read_cells(categories, Markers(), parse="never", unit=unit)
     if categories.isna().any():
         raise RefusedError("unsupported", "a missing value among the categories")
-    codes = series.cat.codes.to_numpy().astype(np.int64)
+    codes = series.cat.codes.to_numpy()
     keys = inner.per_cell()
     return _mark(Cells(inner.family, keys, codes < 0, codes), markers, "never")
 
@@ -173,17 +198,18 @@ def _read_category(series: pd.Series, markers: Markers, unit: str | None) -> Cel
 def _mark(cells: Cells, markers: Markers, parse: str) -> Cells:
     """Mark the markers among coded cells, and read numbers from strings if asked."""
     assert cells.codes is not None
-    hit = markers.match(cells.keys, cells.family)
-    # One place more than there are keys, so that the code -1 stays -1.
-    place = np.append(np.where(hit, -1, np.cumsum(~hit) - 1), -1)
-    codes, keys = place[cells.codes], cells.keys[~hit]
+    codes, keys = cells.codes, cells.keys
+    hit = markers.match(keys, cells.family)
+    if hit.any():
+        # One place more than there are keys, so that the code -1 stays -1.
+        codes, keys = np.append(np.where(hit, -1, np.cumsum(~hit) - 1), -1)[codes], keys[~hit]
     if parse == "always" or (parse == "auto" and hit.any() and len(keys)):
         numbers = read_numbers([key.strip() for key in keys])
         if numbers is not None:
             family = "float" if numbers.dtype.kind == "f" else "integer"
-            # Numbers, so markers that are numbers apply. (Equal numbers written in two ways are two keys.)
-            codes = np.append(np.where(markers.match(numbers, family), -1, np.arange(len(numbers))), -1)[codes]
-            return Cells(family, numbers, codes < 0, codes, parsed=True)
+            # Numbers, so markers that are numbers apply.
+            missing = np.append(markers.match(numbers, family), True)[codes]
+            return Cells(family, np.append(numbers, np.zeros(1, numbers.dtype))[codes], missing, parsed=True)
     return Cells(cells.family, keys, codes < 0, codes)
 
 
@@ -210,10 +236,6 @@ def _object_family(series: pd.Series, markers: Markers) -> tuple[pd.Series, str]
         if marked.any():
             series = series.mask(marked, None)
             found = pd.api.types.infer_dtype(series, skipna=True)
-    if found == "datetime":
-        zoned = next((cell for cell in series.dropna() if getattr(cell, "tzinfo", None) is not None), None)
-        if zoned is not None:
-            raise RefusedError("zones", str(zoned))
     if found in _OBJECT_FAMILIES:
         return series, _OBJECT_FAMILIES[found]
     cells = series.dropna()

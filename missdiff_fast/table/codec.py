@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import torch
+from pandas.api.extensions import ExtensionArray
 from torch import Tensor
-from tqdm import tqdm
 
-from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
+from missdiff_fast import _library
+from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.columns import Categorical, Coder, Continuous, are_whole, comparable
-from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, as_series, unit_of
+from missdiff_fast.table.dtypes import NUMBERS, as_frame, as_series
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.filling import fill_column
+from missdiff_fast.table.groups import Group, columns_of, encode_categorical, encode_continuous, groups
 from missdiff_fast.table.learning import learn_columns
 from missdiff_fast.table.progress import column_bar
-from missdiff_fast.table.schema import Name, Refusals, Schema, check_frame
+from missdiff_fast.table.reading import Reader
+from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.state import read_state, write_state
+from missdiff_fast.table.threads import in_threads
 
 
 class Codec:
@@ -145,25 +149,36 @@ class Codec:
         ValueError
             If a column is missing or not known, infinite or mixed, or holds a category that was not seen in `fit`.
         """
-        layout = self.layout
-        total = len(check_frame(frame)) + layout.num_continuous + layout.num_categorical
-        unseen = []
-        with column_bar(total, "encoding columns", verbose) as bar:
-            cells = self._read(frame, partial=partial, bar=bar)
-            continuous = np.full((len(frame), layout.num_continuous), np.nan, dtype=np.float32)
-            values = continuous.copy()
-            codes = np.full((len(frame), layout.num_categorical), -1, dtype=np.int16)
-            for c, name in enumerate(self.schema.continuous):
-                if name in cells:
-                    generator = None if seed is None else np.random.default_rng([seed & (1 << 64) - 1, c])
-                    continuous[:, c], values[:, c] = self._continuous[c].encode(cells[name], generator)
-                bar.update()
-            for k, name in enumerate(self.schema.categorical):
-                if name in cells:
-                    codes[:, k], strange = self._categorical[k].encode(cells[name])
-                    if len(strange):
-                        unseen.append(self._unseen(name, strange[:1].tolist()[0]))
-                bar.update()
+        reader = Reader(frame, self.schema, self._markers, partial=partial)
+        rows, layout = len(frame), self.layout
+        continuous = np.empty((rows, layout.num_continuous), dtype=np.float32)
+        values = np.empty((rows, layout.num_continuous), dtype=np.float32)
+        codes = np.empty((rows, layout.num_categorical), dtype=np.int16)
+
+        def encode(group: Group) -> list[str]:
+            found = [reader.read(name) for name in group.names]
+            if group.kind == "continuous":
+                generators = [
+                    None if seed is None else np.random.default_rng([seed & (1 << 64) - 1, group.first + i])
+                    for i in range(len(found))
+                ]
+                coders, at = self._continuous[group.columns], np.s_[:, group.columns]
+                encode_continuous(coders, found, generators, continuous[at], values[at])
+            if group.kind == "categorical":
+                strange = encode_categorical(self._categorical[group.columns], found, codes[:, group.columns])
+                pairs = zip(group.names, strange, strict=True)
+                return [self._unseen(name, keys[:1].tolist()[0]) for name, keys in pairs if len(keys)]
+            return []
+
+        unseen: list[str] = []
+        with column_bar(len(self.schema), "encoding columns", verbose) as bar:
+            pieces = groups(self.schema)
+            # In plain PyTorch the op that encodes shares its work among threads itself.
+            threads = torch.get_num_threads() if _library.load() else 1
+            for group, told in zip(pieces, in_threads(encode, pieces, rows, threads), strict=True):
+                unseen += told
+                bar.update(len(group.names))
+        reader.check()
         if unseen:
             raise ValueError(
                 f"categories that were not seen in fit: {'; '.join(unseen)}. Replace them by known ones or by a "
@@ -187,9 +202,7 @@ class Codec:
             B rows with the original columns, order and dtypes; every value one that was observed.
         """
         self._check_shape(places, codes)
-        indices = places.cpu().numpy()
-        tables = {name: coder.table.take(indices[:, c]) for c, (name, coder) in enumerate(self._of("continuous"))}
-        return self._frame(tables, codes)
+        return self._frame(places.cpu().numpy(), codes, lambda coder, cells: coder.table.take(cells))
 
     def decode_means(self, values: Tensor, codes: Tensor) -> pd.DataFrame:
         """The table of conditional means and categories.
@@ -207,11 +220,10 @@ class Codec:
             As in `decode`; continuous cells are within the observed range and rounded as the observed ones are.
         """
         self._check_shape(values, codes)
-        raw = values.detach().cpu().to(torch.float64).numpy()
-        if np.isnan(raw).any():
-            raise ValueError("values hold NaN: no conditional mean can be told from them")
-        tables = {name: coder.decode_means(raw[:, c]) for c, (name, coder) in enumerate(self._of("continuous"))}
-        return self._frame(tables, codes)
+        values = values.detach().cpu()
+        if values.dtype not in (torch.float32, torch.float64):
+            values = values.to(torch.float32)
+        return self._frame(values.numpy(), codes, Continuous.decode_means)
 
     def fill(self, frame: pd.DataFrame, filled: pd.DataFrame, *, verbose: bool = False) -> pd.DataFrame:
         """The frame with its missing cells taken from another of as many rows.
@@ -220,15 +232,33 @@ class Codec:
         is filled with, or that marks missing cells by strings among numbers, comes back in the learnt dtype.
         Progress is shown if ``verbose``, as in `fit`.
         """
-        names, columns = check_frame(frame), {}
-        with column_bar(2 * len(names), "filling columns", verbose) as bar:
-            cells = self._read(frame, bar=bar)
-            if len(filled) != len(frame):
-                raise ValueError(f"filled has {len(filled):,} rows, the frame {len(frame):,}: give as many")
-            for name in names:
-                columns[name] = fill_column(frame[name], filled[name], cells[name], self.schema[name])
+        reader, fits = Reader(frame, self.schema, self._markers), len(filled) == len(frame)
+        names = list(reader.columns)
+        sources = {name: filled[name] for name in names} if fits else {}
+
+        def fill(name: Name) -> pd.Series | ValueError | None:
+            cells = reader.read(name)
+            if cells is None or not fits:
+                return None
+            try:
+                return fill_column(reader.columns[name], sources[name], cells, self.schema[name])
+            except ValueError as error:
+                return error
+
+        columns, errors = dict[Name, pd.Series](), list[ValueError]()
+        with column_bar(len(names), "filling columns", verbose) as bar:
+            for name, column in zip(names, in_threads(fill, names, len(frame)), strict=True):
+                if isinstance(column, ValueError):
+                    errors.append(column)
+                elif column is not None:
+                    columns[name] = column
                 bar.update()
-        result = pd.DataFrame(columns, index=frame.index)
+        reader.check()
+        if not fits:
+            raise ValueError(f"filled has {len(filled):,} rows, the frame {len(frame):,}: give as many")
+        if errors:
+            raise errors[0]
+        result = as_frame(columns, frame.index)
         result.columns = frame.columns
         return result
 
@@ -244,15 +274,18 @@ class Codec:
 
     def check_constants(self, frame: pd.DataFrame) -> None:
         """Refuse, by ValueError, an observed value that a constant column never had; absent columns pass."""
-        cells = self._read(frame, partial=True)
+        reader = Reader(frame, self.schema, self._markers, partial=True)
+        found = {name: reader.read(name) for name in self.schema.names}
+        reader.check()
         for name in self.schema.constant:
-            if name not in cells:
+            cells, coder = found[name], self._coders[name]
+            if cells is None:
                 continue
-            coder = self._coders[name]
-            given, known = comparable(cells[name].observed(), coder.keys)
+            observed = cells.observed
+            given, known = comparable(observed, coder.keys)
             strange = given != known[0]
             if strange.any():
-                value, only = cells[name].observed()[strange].tolist()[0], as_series(coder.table).tolist()[0]
+                value, only = observed[strange].tolist()[0], as_series(coder.table).tolist()[0]
                 raise ValueError(f"column {name!r} was constant in fit, {only!r}: {value!r} cannot be given")
 
     @property
@@ -279,16 +312,31 @@ class Codec:
         """A codec from its `state`; ValueError if that is none."""
         return cls(*read_state(meta, tensors))
 
-    def _of(self, kind: str) -> list[tuple[Name, Any]]:
-        return [(column.name, self._coders[column.name]) for column in self.schema if column.kind == kind]
+    def _frame(
+        self, continuous: np.ndarray, codes: Tensor, decode: Callable[[Continuous, np.ndarray], ExtensionArray]
+    ) -> pd.DataFrame:
+        """A frame of what ``decode`` makes of the continuous columns ``[B, C]``, and of the codes ``[B, K]``."""
+        categories, rows = codes.cpu().numpy(), len(codes)
+        index = pd.RangeIndex(rows)
 
-    def _frame(self, tables: dict[Name, Any], codes: Tensor) -> pd.DataFrame:
-        indices = codes.cpu().numpy()
-        for k, (name, coder) in enumerate(self._of("categorical")):
-            tables[name] = coder.table.take(indices[:, k])
-        for name, coder in self._of("constant"):
-            tables[name] = coder.table.take(np.zeros(len(indices), dtype=np.int64))
-        return pd.DataFrame({name: as_series(tables[name]) for name in self.schema.names})
+        def column(array: ExtensionArray) -> pd.Series:
+            return as_series(array, index)
+
+        def decode_group(group: Group) -> list[pd.Series]:
+            if group.kind == "continuous":
+                pairs = zip(self._continuous[group.columns], columns_of(continuous[:, group.columns]), strict=True)
+                return [column(decode(coder, cells)) for coder, cells in pairs]
+            if group.kind == "categorical":
+                coded = zip(self._categorical[group.columns], columns_of(categories[:, group.columns]), strict=True)
+                return [column(coder.table.take(cells)) for coder, cells in coded]
+            zeros = np.zeros(rows, dtype=np.int64)
+            return [column(self._coders[name].table.take(zeros)) for name in group.names]
+
+        columns: dict[Name, pd.Series] = {}
+        pieces = groups(self.schema)
+        for group, decoded in zip(pieces, in_threads(decode_group, pieces, rows), strict=True):
+            columns.update(zip(group.names, decoded, strict=True))
+        return as_frame({name: columns[name] for name in self.schema.names}, index)
 
     def _check_shape(self, continuous: Tensor, codes: Tensor) -> None:
         expected = (len(codes), self.layout.num_continuous), (len(codes), self.layout.num_categorical)
@@ -305,43 +353,3 @@ class Codec:
         if numeric and len(known) == 2 and are_whole(coder.keys):
             shown += " (learnt as categorical because fit saw these two values only)"
         return f"column {name!r} holds {value!r}; known are {shown}"
-
-    def _read(self, frame: pd.DataFrame, *, partial: bool = False, bar: tqdm | None = None) -> dict[Name, Cells]:
-        """The cells of a frame that is to be encoded, after checks of its columns."""
-        names = check_frame(frame)
-        extra = [name for name in names if name not in self.schema]
-        if extra:
-            raise ValueError(f"columns {extra} were not there in fit: drop them, frame.drop(columns={extra})")
-        absent = [name for name in self.schema.names if name not in set(names)]
-        if absent and not partial:
-            raise ValueError(
-                f"columns {absent} are not in the frame: add them, with missing cells if they are not known"
-            )
-        refusals, wrong, cells = Refusals(), [], {}
-        for position, name in enumerate(names):
-            column, series = self.schema[name], frame.iloc[:, position]
-            parse = "never" if column.family == "string" else "always" if column.parsed else "auto"
-            unit = unit_of(column.dtype, column.family) if column.family in INSTANTS else None
-            try:
-                cells[name] = read_cells(series, self._markers, parse=parse, unit=unit)
-            except RefusedError as refused:
-                refusals.add(name, refused)
-                continue
-            finally:
-                if bar is not None:
-                    bar.update()
-            if not _agree(cells[name], column.family):
-                wrong.append(
-                    f"column {name!r} has {cells[name].family} cells (dtype {series.dtype}), but {column.family} "
-                    f"ones (dtype {column.dtype}) in fit"
-                )
-        refusals.raise_any()
-        if wrong:
-            raise TypeError(f"{'; '.join(wrong)}: convert, e.g. frame[column].astype(...)")
-        return cells
-
-
-def _agree(cells: Cells, family: str) -> bool:
-    """Whether cells can be encoded by a column of a family."""
-    pair = {cells.family, family}
-    return len(pair) == 1 or pair <= NUMBERS or pair <= {"date", "datetime"} or bool(cells.missing.all())

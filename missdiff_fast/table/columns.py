@@ -6,13 +6,16 @@ decoding is one look-up.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import torch
 from pandas.api.extensions import ExtensionArray
+from torch import Tensor
 
 from missdiff_fast.table.cells import Cells
 from missdiff_fast.table.dtypes import Dtype, key_dtype, restore
@@ -20,11 +23,18 @@ from missdiff_fast.table.literals import are_large
 from missdiff_fast.table.resolution import Resolution
 
 MAX_VALUES = 65_536  # distinct values kept of a continuous column
+BLOCK = 32_768  # rows encoded at once: what is computed on the way stays in the processor's cache
+_REACH = np.finfo(np.float32).max
 
 
 def normal_quantile(u: np.ndarray) -> np.ndarray:
     """The standard normal's quantile function in float64."""
-    return torch.special.ndtri(torch.from_numpy(np.ascontiguousarray(u, dtype=np.float64))).numpy()
+    quantiles = torch.from_numpy(np.array(u, dtype=np.float64))
+    # More at once PyTorch would share among threads, of which each column has one already.
+    for start in range(0, len(quantiles), 16_384):
+        block = quantiles[start : start + 16_384]
+        torch.special.ndtri(block, out=block)
+    return quantiles.numpy()
 
 
 def increasing(values: np.ndarray) -> np.ndarray:
@@ -61,10 +71,7 @@ class Categorical:
     @classmethod
     def fit(cls, dtype: Dtype, cells: Cells) -> Categorical:
         """Learn the observed categories: in the order of a category dtype, else ascending."""
-        if cells.codes is None:
-            return cls(dtype, cells.family, as_keys(np.unique(cells.observed()), dtype, cells.family))
-        seen = np.bincount(cells.codes[~cells.missing], minlength=len(cells.keys)) > 0
-        keys = cells.keys[seen]
+        keys, _ = cells.distinct
         if not isinstance(dtype, pd.CategoricalDtype):
             keys = np.unique(keys)
         return cls(dtype, cells.family, as_keys(keys, dtype, cells.family))
@@ -79,12 +86,15 @@ class Categorical:
         keys, codes = cells.keys, cells.codes
         if codes is None:
             codes, keys = pd.factorize(keys)
-            codes = np.where(cells.missing, -1, codes)
+            codes[cells.missing] = -1
         here, there = comparable(keys, self.keys)
         place = pd.Index(there, dtype=there.dtype).get_indexer(pd.Index(here, dtype=here.dtype))
-        used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
-        unseen = keys[used & (place < 0)]
-        return np.append(place, -1)[codes].astype(np.int16), unseen
+        if np.array_equal(place, np.arange(len(keys))):
+            return codes.astype(np.int16, copy=False), keys[:0]
+        unseen = place < 0
+        if unseen.any():
+            unseen &= np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
+        return np.append(place, -1).astype(np.int16)[codes], keys[unseen]
 
 
 @dataclass(frozen=True)
@@ -123,9 +133,9 @@ class Continuous:
     @classmethod
     def fit(cls, dtype: Dtype, cells: Cells) -> Continuous:
         """Learn the distribution of the observed cells."""
-        observed = as_keys(cells.observed(), dtype, cells.family)
-        values, counts = np.unique(observed, return_counts=True)
-        resolution = Resolution.fit(observed, values, dtype, cells.family)
+        values, counts = cells.distinct
+        values = as_keys(values, dtype, cells.family)
+        resolution = Resolution.fit(as_keys(cells.observed, dtype, cells.family), values, dtype, cells.family)
         below = np.cumsum(counts)
         total = int(below[-1])
         kept = np.arange(len(values))
@@ -144,40 +154,82 @@ class Continuous:
         """The kept values, in the column's dtype."""
         return restore(self.keys, self.dtype, self.family)
 
-    def encode(self, cells: Cells, generator: np.random.Generator | None) -> tuple[np.ndarray, np.ndarray]:
-        """Normal scores and standardised values of the cells, both float32 ``[N]``, NaN where missing.
+    def encode(self, cells: Cells, generator: np.random.Generator | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Normal scores and standardised values of the cells, both float32, NaN where missing: by `BLOCK` rows.
 
         Ties are spread at random over their interval of ranks, or put in its middle without a generator.
         """
-        scores = np.full(len(cells.missing), np.nan, dtype=np.float32)
-        values = scores.copy()
-        present = ~cells.missing
-        given = cells.observed()
-        if len(given) == 0:
-            return scores, values
-        reach = np.finfo(np.float32).max
-        values[present] = np.clip(self.resolution.standardise(given), -reach, reach)
-        cells_, keys = comparable(given, self.keys)
-        place = np.minimum(np.searchsorted(keys, cells_, side="left"), len(keys))
-        exact = keys[np.minimum(place, len(keys) - 1)] == cells_
-        ends = np.concatenate([[0.0], self.cumulative, [1.0]])
-        share = np.full(len(given), 0.5) if generator is None else generator.random(len(given))
-        u = ends[place] + np.where(exact, ends[place + 1] - ends[place], 0.0) * share
-        u = np.clip(u, 0.5 / self.count, 1 - 0.5 / self.count)
-        score = normal_quantile(u).astype(np.float32)
-        # Rounding to float32 must not carry a known value over its boundary.
-        low = np.append(np.float32(-np.inf), self.boundaries)
-        high = np.append(np.nextafter(self.boundaries, np.float32(-np.inf)), np.float32(np.inf))
-        inside = np.minimum(place, len(keys) - 1)
-        scores[present] = np.where(exact, np.clip(score, low[inside], high[inside]), score)
-        return scores, values
+        blocks = [slice(start, start + BLOCK) for start in range(0, len(cells.missing), BLOCK)]
+        if cells.missing.all():  # maybe as cells of another family
+            for rows in blocks:
+                nothing = np.full(len(cells.missing[rows]), np.nan, dtype=np.float32)
+                yield nothing, nothing
+            return
+        keys = cells.per_cell()
+        within = self.resolution.within(keys, ~cells.missing if cells.missing.any() else True)
+        ranked, known = self._ranked(keys, ~cells.missing)
+        tables = [_tensor(array) for array in (known, np.append(0.0, self.cumulative), self.boundaries)]
+        ops = _ops()
+
+        def encode(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            given, missing = keys[rows], cells.missing[rows]
+            holes = bool(missing.any())
+            given = given[~missing] if holes else given
+            # Of one array mostly, and then it is cut out once.
+            ranks = given if ranked is keys else ranked[rows][~missing]
+            share = None if generator is None else torch.from_numpy(generator.random(len(given)))
+            scores = ops.encode(_tensor(ranks), *tables, self.count, share).numpy()
+            values = self.resolution.standardise(given, within)
+            np.clip(values, -_REACH, _REACH, out=values)
+            return (_spread(scores, ~missing), _spread(values, ~missing)) if holes else (scores, values)
+
+        yield from map(encode, blocks)
+
+    def _ranked(self, given: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Given keys and the column's own, or numbers that are in the same order, in a type that `encode` takes."""
+        given, keys = comparable(given, self.keys)
+        if keys.dtype in (np.float32, np.float64, np.int64):
+            return given, keys
+        # NumPy searches what the op does not: the column's own keys are odd numbers, the others the even ones between.
+        # (A missing cell may hold NaN, after which it takes the next one for less than it is.)
+        place = np.zeros(len(given), dtype=np.int64)
+        place[present] = np.searchsorted(keys, given[present])
+        return 2 * place + (keys.take(place, mode="clip") == given), 2 * np.arange(len(keys)) + 1
 
     def decode_means(self, values: np.ndarray) -> ExtensionArray:
-        """The column whose cells have these standardised values ``[B]``: in range, and rounded as the observed ones."""
-        return restore(self.resolution.raw(values), self.dtype, self.family)
+        """The column whose cells have these standardised values ``[B]``: in range, and rounded as the observed ones.
+
+        ValueError if one is NaN.
+        """
+        if np.isnan(values).any():
+            raise ValueError("values hold NaN: no conditional mean can be told from them")
+        keys = np.empty(len(values), dtype=self.resolution.key_dtype)
+        for start in range(0, len(values), BLOCK):
+            rows = slice(start, start + BLOCK)
+            keys[rows] = self.resolution.raw(values[rows])
+        return restore(keys, self.dtype, self.family)
 
 
 Coder = Constant | Categorical | Continuous
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    # PyTorch takes no array that is read-only or runs backwards.
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
+def _spread(numbers: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Numbers in those of so many places, NaN in the others, as float32."""
+    result = np.full(len(where), np.nan, dtype=np.float32)
+    result[where] = numbers
+    return result
+
+
+def _ops() -> ModuleType:
+    # Imported late: the ops know the encoded table, a module of this package.
+    from missdiff_fast._backend import resolve_backend
+
+    return resolve_backend("auto", torch.device("cpu"))
 
 
 def are_whole(numbers: np.ndarray) -> bool:

@@ -8,6 +8,7 @@ of their unit.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ Dtype = Any  # numpy.dtype or pandas ExtensionDtype: pandas has no common class 
 
 NUMBERS = frozenset({"integer", "float"})
 INSTANTS = frozenset({"datetime", "zoned", "date", "timedelta"})
+_MOST_PIECES = 100
 _KINDS = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "M": "datetime", "m": "timedelta"}
 
 
@@ -167,7 +169,7 @@ def _restore_instants(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionA
         return times.astype(dtype).array
     if family == "date":
         return pd.Series(times.dt.date, dtype=object).array
-    return pd.Series(list(times), dtype=object).array
+    return times.astype(object).array
 
 
 def as_series(array: ExtensionArray, index: pd.Index | None = None) -> pd.Series:
@@ -176,6 +178,14 @@ def as_series(array: ExtensionArray, index: pd.Index | None = None) -> pd.Series
         values = array.to_numpy()
         return pd.Series(values, index=index, dtype=values.dtype, copy=False)
     return pd.Series(array, index=index, copy=False)
+
+
+def as_frame(columns: dict[Any, pd.Series], index: pd.Index) -> pd.DataFrame:
+    """A frame of columns that are its own from now on: they are not copied, as long as there are not too many.
+
+    pandas warns of a frame of more than a hundred pieces once a column is added to it.
+    """
+    return pd.DataFrame(columns, index=index, copy=len(columns) > _MOST_PIECES)
 
 
 def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
@@ -224,4 +234,9 @@ def dtype_from_json(meta: dict[str, Any]) -> Dtype:
         inner, family = dtype_from_json(meta["category"]), meta["family"]
         keys = np.array(meta["values"], dtype=key_dtype(inner, family))
         return pd.CategoricalDtype(pd.Index(restore(keys, inner, family), dtype=inner), ordered=meta["ordered"])
-    return pandas_dtype(meta["dtype"])
+    return _dtype_named(meta["dtype"])
+
+
+@lru_cache
+def _dtype_named(name: str) -> Dtype:
+    return pandas_dtype(name)

@@ -36,13 +36,13 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
     """
     missing = cells.missing
     if cells.parsed:
-        read = pd.Series(cells.observed())
+        read = pd.Series(cells.observed)
         dtype: Dtype = column.dtype if column.family == "float" or cells.family == "integer" else "float64"
         return as_series(_placed(filled.astype(dtype), read, ~missing), series.index)
     if missing.all() and len(missing):
         return as_series(filled.array.copy(), series.index)
     if not missing.any():
-        return series
+        return series.copy()
     fills = filled.array[missing]
     if isinstance(series.dtype, pd.CategoricalDtype):
         values = pd.unique(pd.Series(fills).astype(object))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
 from missdiff_fast.table.identifiers import is_identifier, warn_of_identifiers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema, as_names, check_frame
+from missdiff_fast.table.threads import in_threads
 
 MAX_CATEGORIES = 32_767  # codes are int16
 # A column of strings with at least so many distinct ones, which are at least this share of its cells, names its rows.
@@ -35,22 +37,28 @@ def learn_columns(
         raise ValueError(f"max_categories must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}")
     chosen = _chosen(as_names(categorical_columns), names)
     markers = Markers.of(missing_values)
+
+    # Taken from the frame here, in one thread: pandas fills a cache as it looks columns up.
+    given = [(name, series) for name, (_, series) in zip(names, frame.items(), strict=True)]
+
+    def learn(named: tuple[Name, pd.Series]) -> _Learnt | RefusedError:
+        name, series = named
+        try:
+            cells = read_cells(series, markers, parse="never" if name in chosen else "auto")
+            return _learn(name, series.dtype, cells, name in chosen, max_categories)
+        except RefusedError as refused:
+            return refused
+
     refusals, columns, coders = Refusals(), [], []
     identifiers: list[Name] = []
     with column_bar(len(names), "learning columns", verbose) as bar:
-        for position, name in enumerate(names):
-            try:
-                cells = read_cells(frame.iloc[:, position], markers, parse="never" if name in chosen else "auto")
-                column, coder, distinct = _learn(
-                    name, frame.dtypes.iloc[position], cells, name in chosen, max_categories
-                )
-                columns.append(column)
-                coders.append(coder)
-            except RefusedError as refused:
-                refusals.add(name, refused)
+        for name, learnt in zip(names, in_threads(learn, given, len(frame)), strict=True):
+            if isinstance(learnt, RefusedError):
+                refusals.add(name, learnt)
             else:
-                numeric = column.kind == "continuous" and column.family in NUMBERS
-                if numeric and is_identifier(name, cells.observed(), distinct):
+                columns.append(learnt.column)
+                coders.append(learnt.coder)
+                if learnt.identifier:
                     identifiers.append(name)
             bar.update()
     if not coders and refusals.only("empty"):
@@ -69,8 +77,16 @@ def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
     return set(columns or ())
 
 
-def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories: int) -> tuple[Column, Coder, int]:
-    """A column's entry in the schema, coder and number of distinct values; RefusedError if it can't be taken."""
+class _Learnt(NamedTuple):
+    """What was learnt of a column, and whether it looks like an identifier."""
+
+    column: Column
+    coder: Coder
+    identifier: bool
+
+
+def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories: int) -> _Learnt:
+    """Learn a column; RefusedError if it can't be taken."""
     if cells.missing.all():
         raise RefusedError("empty", "")
     family = cells.family
@@ -81,7 +97,8 @@ def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories:
         dtype_to_json(dtype)
     except TypeError as error:
         raise RefusedError("unsupported", str(error)) from error
-    distinct = pd.unique(cells.observed())
+    distinct, _ = cells.distinct
+    identifier = False
     coder: Coder
     if len(distinct) == 1:
         kind = "constant"
@@ -93,7 +110,7 @@ def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories:
         or (family in NUMBERS and len(distinct) == 2 and are_whole(distinct))
     ):
         kind = "categorical"
-        observed = int((~cells.missing).sum())
+        observed = int(np.count_nonzero(~cells.missing))
         if (
             family == "string"
             and not chosen
@@ -107,4 +124,5 @@ def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories:
     else:
         kind = "continuous"
         coder = Continuous.fit(dtype, cells)
-    return Column(name, kind, dtype, family, cells.parsed), coder, len(distinct)
+        identifier = family in NUMBERS and is_identifier(name, cells.observed, len(distinct))
+    return _Learnt(Column(name, kind, dtype, family, cells.parsed), coder, identifier)

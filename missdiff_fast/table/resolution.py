@@ -73,10 +73,14 @@ class Resolution:
         name = str(distinct.dtype)
         centre = distinct[len(distinct) // 2].item()
         rough = cls(least, greatest, centre, 0.0, 1.0, step, decimals, zone, unit, name)
-        apart = rough._from_centre(observed)
-        scale = float(np.abs(apart).max())
-        mean = float((apart / scale).mean()) * scale
-        sd = float((apart / scale).std()) * scale
+        apart = rough._from_centre(observed, rough.within(observed))
+        scale = float(max(apart.max(), -apart.min()))
+        # As numpy.std does, but in the array at hand.
+        apart /= scale
+        mean = apart.mean()
+        apart -= mean
+        apart *= apart
+        mean, sd = float(mean) * scale, float(np.sqrt(apart.mean())) * scale
         return cls(least, greatest, centre, mean, sd, step, decimals, zone, unit, name)
 
     @property
@@ -84,30 +88,44 @@ class Resolution:
         """Whether differences of integer keys may exceed int64."""
         return int(self.greatest) - int(self.least) >= 1 << 62
 
-    def _from_centre(self, keys: np.ndarray) -> np.ndarray:
-        """(key - centre) in float64."""
-        if self.key_dtype == "float64" or self.key_dtype == "float32" or keys.dtype.kind == "f" or self._wide:
-            return keys.astype(np.float64) - float(self.centre)
-        inside = np.clip(keys, self.least, self.greatest) if keys.dtype == self.key_dtype else None
-        if inside is not None and (inside == keys).all():
+    def within(self, keys: np.ndarray, present: np.ndarray | bool = True) -> bool:
+        """Whether those keys that are present are of the column's type and range, and differences of them exact."""
+        if keys.dtype != self.key_dtype or keys.dtype.kind == "f" or self._wide:
+            return False
+        least = keys.min(initial=self.greatest, where=present)
+        return bool(least >= self.least and keys.max(initial=self.least, where=present) <= self.greatest)
+
+    def standardise(self, keys: np.ndarray, within: bool) -> np.ndarray:
+        """(key - mean) / sd, float64; infinite where that is beyond float64.
+
+        ``within`` is what `within` says of all cells of the column, of which these may be a part.
+        """
+        with np.errstate(over="ignore"):
+            apart = self._from_centre(keys, within)
+            apart -= self.mean
+            apart /= self.sd
+        return apart
+
+    def _from_centre(self, keys: np.ndarray, within: bool) -> np.ndarray:
+        """(key - centre), a new array of float64."""
+        if within:
             # Wraps and unwraps: the difference fits int64 although an unsigned key may not.
             return (keys - np.array(self.centre, dtype=keys.dtype)).view(np.int64).astype(np.float64)
-        return keys.astype(np.float64) - float(self.centre)
-
-    def standardise(self, keys: np.ndarray) -> np.ndarray:
-        """(key - mean) / sd, float64; infinite where that is beyond float64."""
-        with np.errstate(over="ignore"):
-            return (self._from_centre(keys) - self.mean) / self.sd
+        return np.subtract(keys, float(self.centre), dtype=np.float64)
 
     def raw(self, values: np.ndarray) -> np.ndarray:
         """The keys that standardised values stand for, clipped to the observed range and rounded to the resolution."""
         with np.errstate(over="ignore"):
-            apart = values.astype(np.float64) * self.sd + self.mean
+            apart = np.multiply(values, self.sd, dtype=np.float64)
+            apart += self.mean
         dtype = np.dtype(self.key_dtype)
         if dtype.kind == "f":
-            keys = np.clip(apart + self.centre, self.least, self.greatest)
-            keys = keys if self.decimals < 0 else np.round(keys, self.decimals)
-            return np.clip(keys.astype(dtype), dtype.type(self.least), dtype.type(self.greatest))
+            apart += self.centre
+            np.clip(apart, self.least, self.greatest, out=apart)
+            if self.decimals >= 0:
+                np.round(apart, self.decimals, out=apart)
+            keys = apart.astype(dtype, copy=False)
+            return np.clip(keys, dtype.type(self.least), dtype.type(self.greatest), out=keys)
         keys = self._wide_raw(apart, dtype) if self._wide else self._exact_raw(apart, dtype)
         if self.step > 1:
             local = _to_local(keys, self.zone, self.unit)
