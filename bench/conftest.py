@@ -50,7 +50,7 @@ def timer(benchmark: Any) -> Timer:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "implementation" in metafunc.fixturenames:
-        metafunc.parametrize("implementation", IMPLEMENTATIONS)
+        metafunc.parametrize("implementation", getattr(metafunc.module, "IMPLEMENTATIONS", IMPLEMENTATIONS))
 
 
 def medians(config: pytest.Config) -> dict[str, dict[str, float]]:
@@ -78,12 +78,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("native against plain PyTorch")
     write(describe())
     write(f"{rows:,} rows, 27 continuous columns and 46 of two categories; medians of {ROUNDS} rounds")
-    write(f"{'op':<18}{'native':>10}{'eager':>10}{'compile':>10}{'eager / native':>17}{'compile / native':>19}")
+    names = [name for name in (*IMPLEMENTATIONS, "pandas") if any(name in seconds for seconds in table.values())]
+    rivals = [name for name in names if name != "native"]
+    write(f"{'ms':<18}" + "".join(f"{n:>10}" for n in names) + "".join(f"{f'{n} / native':>18}" for n in rivals))
     for op, seconds in table.items():
-        ms = [f"{1e3 * seconds[name]:.1f} ms" if name in seconds else "-" for name in IMPLEMENTATIONS]
         found = ratios(seconds)
-        times = [f"{found[name]:.2f}" if name in found else "-" for name in IMPLEMENTATIONS[1:]]
-        write(f"{op:<18}{ms[0]:>10}{ms[1]:>10}{ms[2]:>10}{times[0]:>17}{times[1]:>19}")
+        ms = [f"{1e3 * seconds[name]:.1f}" if name in seconds else "-" for name in names]
+        times = [f"{found[name]:.2f}" if name in found else "-" for name in rivals]
+        write(f"{op:<18}" + "".join(f"{t:>10}" for t in ms) + "".join(f"{t:>18}" for t in times))
     for line in too_slow(table, rows):
         write(f"TOO SLOW: {line}", red=True)
     if config.getoption("--save-results"):
