@@ -175,7 +175,7 @@ def _restore_instants(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionA
 def as_series(array: ExtensionArray, index: pd.Index | None = None) -> pd.Series:
     """A Series over an array as it is: without looking into object cells for what else they might be."""
     if type(array) is NumpyExtensionArray:  # its subclasses have dtypes of their own
-        values = array.to_numpy()
+        values = np.asarray(array)  # to_numpy looks for missing cells first
         return pd.Series(values, index=index, dtype=values.dtype, copy=False)
     return pd.Series(array, index=index, copy=False)
 
