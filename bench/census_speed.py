@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -37,7 +38,8 @@ def timed(threads: int, *arguments: object) -> tuple[float, float]:
     """Wall seconds of a `missdiff` command, and the peak memory in MB of the largest process so far."""
     command = [sys.executable, "-m", "missdiff_fast", *map(str, arguments), "--quiet"]
     began = time.perf_counter()
-    subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    subprocess.run(command, check=True, env=environment, stderr=subprocess.DEVNULL)  # it warns of "?", here a category
     return time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
 
 
@@ -53,7 +55,10 @@ def run(seed: int, threads: int, folder: Path) -> dict[str, object]:
         began = time.perf_counter()
         model.sample(ROWS)
         seconds.append(time.perf_counter() - began)
-    scores = fidelity(train, read_table(out).astype(train.dtypes), list(CENSUS_CONTINUOUS)).iloc[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the same
+        synthetic = read_table(out).astype(train.dtypes)
+    scores = fidelity(train, synthetic, list(CENSUS_CONTINUOUS)).iloc[0]
     return {
         "seed": seed,
         "fit_s": fit_s,
@@ -61,9 +66,9 @@ def run(seed: int, threads: int, folder: Path) -> dict[str, object]:
         "csv_to_rows_s": fit_s + sample_s,
         "peak_mb": max(fit_mb, peak_mb),
         "draw_s": statistics.median(seconds[1:]),
-        "fidelity": scores["overall"],
-        "shapes": scores["shapes"],
-        "trends": scores["trends"],
+        "fidelity": float(scores["overall"]),
+        "shapes": float(scores["shapes"]),
+        "trends": float(scores["trends"]),
     }
 
 
