@@ -8,6 +8,8 @@ from typing import Any
 
 from missdiff_fast.config._checks import check_least, check_positive, check_share, check_whole, check_whole_or_none
 
+_MANY_ROWS = 32_768  # of a table that 3,000 small batches would pass over too few times
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -94,7 +96,7 @@ class TrainingConfig:
     steps: int | None = None
     epochs: int | None = None
     batch_size: int | None = None
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     warmup: int = 100
     ema: float = 0.998
 
@@ -106,12 +108,15 @@ class TrainingConfig:
         check_share("training.ema", self.ema)
 
     def settle(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table: at most 3,000 steps of 512 rows, and about 200 passes over a small table.
+        """Steps and batch size for a table.
+
+        At most 3,000 steps of 256 rows, or of 512 from 32,768 rows on, and about 200 passes over a small table.
 
         >>> TrainingConfig().settle(16_000)
-        (3000, 512)
+        (3000, 256)
         """
-        batch_size = self.batch_size or min(512, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        most = 256 if num_rows < _MANY_ROWS else 512
+        batch_size = self.batch_size or min(most, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
         return steps or min(3000, max(500, 200 * num_rows // batch_size)), batch_size
 
@@ -165,13 +170,13 @@ class SolverConfig:
     Examples
     --------
     >>> SolverConfig(steps=20)
-    SolverConfig(steps=20, sigma_max=8.0, sigma_min=0.15, rho=3.0)
+    SolverConfig(steps=20, sigma_max=7.0, sigma_min=0.15, rho=5.0)
     """
 
-    steps: int = 10
-    sigma_max: float = 8.0
+    steps: int = 8
+    sigma_max: float = 7.0
     sigma_min: float = 0.15
-    rho: float = 3.0
+    rho: float = 5.0
 
     def __post_init__(self) -> None:
         check_whole("solver.steps", self.steps, 1)
@@ -189,7 +194,7 @@ class Config:
     --------
     >>> config = Config(solver=SolverConfig(steps=20))
     >>> config.training.learning_rate, config.solver.steps
-    (0.002, 20)
+    (0.003, 20)
     >>> Config.from_dict(config.to_dict()) == config
     True
     """
