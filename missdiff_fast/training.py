@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -110,7 +109,7 @@ def train(
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
             for t, lesson in enumerate(_lessons(table, observed, filled, objective, phase, backend, seed)):
-                rate = 0.5 * (1 + math.cos(math.pi * t / phase.steps)) * min(1.0, (t + 1) / phase.warmup)
+                rate = (1 - t / phase.steps) * min(1.0, (t + 1) / phase.warmup)
                 progress.add(learner.step(lesson, phase.learning_rate * rate))
     finally:
         learner.finish()

@@ -45,7 +45,7 @@ def preset(name: str) -> AnyConfig:
     """The settings of a preset.
 
     >>> preset("default").network.width
-    128
+    96
     >>> preset("paper").training.epochs
     250
     """

@@ -8,8 +8,6 @@ from typing import Any
 
 from missdiff_fast.config._checks import check_least, check_positive, check_share, check_whole, check_whole_or_none
 
-_MANY_ROWS = 32_768  # of a table that 3,000 small batches would pass over too few times
-
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -25,7 +23,7 @@ class NetworkConfig:
     ValueError: network.embedding must be an even integer of at least 2, got 7
     """
 
-    width: int = 128
+    width: int = 96
     blocks: int = 3
     embedding: int = 64  # of the noise level
 
@@ -83,7 +81,7 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """AdamW, its weight decay 0, with warm-up and cosine decay, and an average of the weights.
+    """AdamW, its weight decay 0, with warm-up and linear decay, and an average of the weights.
 
     ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `settle`, or from ``epochs``.
 
@@ -108,17 +106,14 @@ class TrainingConfig:
         check_share("training.ema", self.ema)
 
     def settle(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table.
-
-        At most 3,000 steps of 256 rows, or of 512 from 32,768 rows on, and about 200 passes over a small table.
+        """Steps and batch size for a table: at most 4,000 steps of 256 rows, and about 200 passes over a small table.
 
         >>> TrainingConfig().settle(16_000)
-        (3000, 256)
+        (4000, 256)
         """
-        most = 256 if num_rows < _MANY_ROWS else 512
-        batch_size = self.batch_size or min(most, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        batch_size = self.batch_size or min(256, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
-        return steps or min(3000, max(500, 200 * num_rows // batch_size)), batch_size
+        return steps or min(4000, max(500, 200 * num_rows // batch_size)), batch_size
 
 
 @dataclass(frozen=True)
@@ -173,7 +168,7 @@ class SolverConfig:
     SolverConfig(steps=20, sigma_max=7.0, sigma_min=0.15, rho=5.0)
     """
 
-    steps: int = 8
+    steps: int = 10
     sigma_max: float = 7.0
     sigma_min: float = 0.15
     rho: float = 5.0

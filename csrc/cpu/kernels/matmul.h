@@ -83,6 +83,7 @@ MISSDIFF_INLINE void accumulate_block(const float* __restrict a, int64_t a_strid
   Floats sum[kRows][kVectors];
   MISSDIFF_UNROLL(12)
   for (int i = 0; i < kRows; ++i) {
+    __builtin_prefetch(to + i * kPanel, 1);  // gradients lie in the last caches, and are wanted in the end
     MISSDIFF_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) sum[i][v] = Floats{};
   }

@@ -41,6 +41,18 @@ MISSDIFF_INLINE Floats everywhere(float x) {
 #endif
 }
 
+MISSDIFF_INLINE Floats load_floats(const float* from) { return *reinterpret_cast<const Floats*>(from); }
+
+// The sum of all places, in pairs: one after another they would wait for each other.
+MISSDIFF_INLINE float sum_places(Floats x) {
+  float sums[kFloats];
+  for (int l = 0; l < kFloats; ++l) sums[l] = x[l];
+  for (int half = kFloats / 2; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
+  }
+  return sums[0];
+}
+
 // exp(x), x cut to [-87, 87]; a NaN stays a NaN. The polynomial is that of `exp_negative`.
 MISSDIFF_INLINE Floats exponential(Floats x) {
   const Floats most = everywhere(87.0f), shift = everywhere(12582912.0f);
