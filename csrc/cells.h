@@ -82,20 +82,6 @@ MISSDIFF_INLINE void cross_entropy_pair(T difference, T& loss, T& wrong) {
   wrong = difference >= T(0) ? large : e * large;
 }
 
-// x times the logistic function of x.
-MISSDIFF_INLINE float silu(float x) {
-  const float e = exp_negative(-absolute(x));
-  return x * (x < 0.0f ? e : 1.0f) / (1.0f + e);
-}
-
-// The same and its derivative.
-MISSDIFF_INLINE float silu(float x, float& slope) {
-  const float e = exp_negative(-absolute(x));
-  const float logistic = (x < 0.0f ? e : 1.0f) / (1.0f + e);
-  slope = logistic * (1.0f + x * (1.0f - logistic));
-  return x * logistic;
-}
-
 // What the default network's input and output are scaled by at a noise level: c_in of scores (standard deviation 1) and
 // of one-hot columns (1/2), where noisy and where clean, and c_skip and c_out of Karras et al. for scores.
 struct Scales {

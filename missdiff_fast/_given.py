@@ -54,7 +54,8 @@ def parse_given(codec: Codec, text: str) -> tuple[Any, object]:
     matches = [column for column in schema if text.startswith(f"{column.name}=")]
     if not matches:
         names = ", ".join(str(name) for name in schema.names)
-        raise ValueError(f"--given {text!r}: write COL=VALUE, with one of the columns {names}")
+        wrong = f"there is no column {text.partition('=')[0]!r}" if "=" in text else "write COL=VALUE"
+        raise ValueError(f"--given {text!r}: {wrong}; the columns are {names}")
     column = max(matches, key=lambda match: len(str(match.name)))
     value = text[len(str(column.name)) + 1 :]
     try:

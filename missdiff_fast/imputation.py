@@ -12,7 +12,7 @@ from tqdm import tqdm
 from missdiff_fast import reference
 from missdiff_fast._seeding import derive
 from missdiff_fast.reference import CLEAN, HIDDEN
-from missdiff_fast.sampling import NATIVE_TILE, TILE, runs_natively, tiles
+from missdiff_fast.sampling import TILE, runs_natively, tiles_for
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
@@ -36,9 +36,8 @@ def one_pass(
     key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
     native = runs_natively(network, backend)
     predict = (backend if native else reference).mlp_predict
-    parts = tiles(table, NATIVE_TILE if native else TILE, padded=not native)
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
-        for start, stop, piece in parts:
+        for start, stop, piece in tiles_for(table, native):
             rows, ones = torch.arange(len(piece), device=table.device), torch.ones(len(piece), device=table.device)
             states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
             x = backend.perturb(piece, rows, states, ones, ones, key)

@@ -57,7 +57,7 @@ class MissDiff:
     max_categories : int
         A column with more categories is refused.
     settings : mapping, optional
-        Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"diffusion.sde": "ve"}``.
+        Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"solver.steps": 20}``.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from missdiff_fast import reference
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
-from missdiff_fast.networks import Denoiser
+from missdiff_fast.networks.packing import is_denoiser
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
@@ -27,7 +27,7 @@ NATIVE_TILE = 16_384
 
 def runs_natively(network: nn.Module, backend: ModuleType) -> bool:
     """Whether the backend has native passes for the network."""
-    return backend is not reference and type(network) is Denoiser  # a derived class may compute something else
+    return backend is not reference and is_denoiser(network)
 
 
 def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable:
@@ -50,6 +50,11 @@ def tiles(table: EncodedTable, size: int = TILE, *, padded: bool = True) -> Iter
             continuous = torch.cat([piece.continuous, pad.continuous.to(piece.continuous.dtype)])
             piece = EncodedTable(continuous, torch.cat([piece.codes, pad.codes]), table.layout, values)
         yield start, start + count, piece
+
+
+def tiles_for(table: EncodedTable, native: bool) -> Iterator[tuple[int, int, EncodedTable]]:
+    """The `tiles` that one call of a ``native`` pass, or of a PyTorch network, takes."""
+    return tiles(table, NATIVE_TILE, padded=False) if native else tiles(table)
 
 
 @torch.inference_mode()
@@ -97,9 +102,8 @@ def draw(
     keys = torch.stack([backend.make_key(seed, i, device) for i in range(solver.steps + 1)])
     native = runs_natively(network, backend)
     solve = backend.mlp_sample if native else partial(reference.mlp_sample, step=backend.step)
-    parts = tiles(known, NATIVE_TILE if native else TILE, padded=not native)
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
-        for start, stop, piece in parts:
+        for start, stop, piece in tiles_for(known, native):
             rows = torch.arange(start, start + len(piece), device=device)
             states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
             x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)

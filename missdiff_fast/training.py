@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -17,6 +16,8 @@ from missdiff_fast.history import History, Progress
 from missdiff_fast.learner import Lesson, make_learner
 from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
+
+_DRAWN_ROWS = 8192  # whose states and noise levels are drawn at once
 
 
 @dataclass(frozen=True)
@@ -101,35 +102,56 @@ def train(
     FloatingPointError
         The loss is no longer finite.
     """
-    device, columns = table.device, table.layout.num_columns
-    order = batches(
-        len(table), phase.batch_size, torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
-    )
-    state_seed, level_seed, noise_seed = (derive(seed, p) for p in ("states", "levels", "noise"))
-    complete, observed = filled if filled is not None else table, table.observed()
-    trusted = observed.double().mean(0) >= phase.trusted_rate
+    observed = table.observed()
     weights = column_weights(observed, objective.column_power, objective.column_cap).to(table.continuous.dtype)
     learner = make_learner(network, objective, weights, phase.ema, backend)
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
-            for t in range(phase.steps):
-                step = phase.first_step + t
-                rate = 0.5 * (1 + math.cos(math.pi * t / phase.steps)) * min(1.0, (t + 1) / phase.warmup)
-                rows = next(order).to(device)
-                uniform = backend.uniform(rows, columns + 3, backend.make_key(state_seed, step, device))
-                level = backend.normal(rows, 1, backend.make_key(level_seed, step, device))
-                sigma = draw_sigma(level[:, 0], objective)
-                seen = observed[rows]
-                shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
-                states = draw_states(uniform[:, :-1], seen, shown, objective)
-                judged = states
-                if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
-                    learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
-                    judged = states.masked_fill(~learnt, CLEAN)
-                key = backend.make_key(noise_seed, step, device)
-                lesson = Lesson(complete, rows, states, judged, sigma, key)
+            for t, lesson in enumerate(_lessons(table, observed, filled, objective, phase, backend, seed)):
+                rate = (1 - t / phase.steps) * min(1.0, (t + 1) / phase.warmup)
                 progress.add(learner.step(lesson, phase.learning_rate * rate))
     finally:
         learner.finish()
         network.eval()
+
+
+def _lessons(
+    table: EncodedTable,
+    observed: Tensor,
+    filled: EncodedTable | None,
+    objective: ObjectiveConfig,
+    phase: Phase,
+    backend: ModuleType,
+    seed: int,
+) -> Iterator[Lesson]:
+    """What each step of the phase is to learn from, drawn for several steps at a time: small tensors cost their calls.
+
+    Random numbers are counted through the phase, step after step and row after row.
+    """
+    device, columns = table.device, table.layout.num_columns
+    generator = torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
+    order = batches(len(table), phase.batch_size, generator)
+    of_states, of_levels = (
+        backend.make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels")
+    )
+    noise_seed = derive(seed, "noise")
+    complete = table if filled is None else filled
+    trusted = observed.double().mean(0) >= phase.trusted_rate
+    size = min(phase.batch_size, len(table))
+    at_once = max(1, _DRAWN_ROWS // size)
+    for first in range(0, phase.steps, at_once):
+        rows = torch.cat([next(order) for _ in range(min(at_once, phase.steps - first))]).to(device)
+        number = torch.arange(first * size, first * size + len(rows), device=device)
+        uniform = backend.uniform(number, columns + 3, of_states)
+        sigma = draw_sigma(backend.normal(number, 1, of_levels)[:, 0], objective)
+        seen = observed[rows]
+        shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
+        states = draw_states(uniform[:, :-1], seen, shown, objective)
+        judged = states
+        if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
+            learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
+            judged = states.masked_fill(~learnt, CLEAN)
+        parts = zip(*(tensor.split(size) for tensor in (rows, states, judged, sigma)), strict=True)
+        for t, (batch, seen_as, judged_as, levels) in enumerate(parts, phase.first_step + first):
+            yield Lesson(complete, batch, seen_as, judged_as, levels, backend.make_key(noise_seed, t, device))

@@ -247,7 +247,8 @@ class TestFit:
         line = ["fit", data, "-o", tmp_path / "m", "--drop", "patient"]
         assert refused(capsys, *line, "--preset", "pape").startswith("unknown preset 'pape'; this version has")
         assert refused(capsys, *line, "--setting", "draws") == "--setting 'draws': write NAME=VALUE"
-        assert "there is no setting 'draws'" in refused(capsys, *line, "--setting", "draws=3")
+        assert "'draws'; here are network" in refused(capsys, *line, "--setting", "draws=3")
+        assert "(draws is one of preset 'paper')" in refused(capsys, *line, "--setting", "draws=3")
         paper = ("--preset", "paper")
         assert "diffusion.sde must be one of 'vp', 've'" in refused(
             capsys, *line, *paper, "--setting", "diffusion.sde=x"
@@ -635,7 +636,7 @@ class TestSample:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ("weight=3", "--given 'weight=3': write COL=VALUE, with one of the columns age, dose=mg, sex, ward"),
+            ("weight=3", "--given 'weight=3': there is no column 'weight'; the columns are age, dose=mg, sex, ward"),
             ("age", "--given 'age': write COL=VALUE"),
             ("age=old", "--given 'age=old': 'old' is no whole number (column 'age')"),
             ("age=30.5", "--given 'age=30.5': '30.5' is no whole number (column 'age')"),

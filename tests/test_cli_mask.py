@@ -131,7 +131,13 @@ def test_refusals(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for ratio in ("0", "1", "20", "-0.1", "nan"):
         message = f"--ratio must be greater than 0 and less than 1, got {float(ratio)}"
         assert refused(capsys, data, f"--ratio={ratio}") == message
-    assert refused(capsys, data, "--observed-share", "1.5").startswith("--observed-share must be greater than 0")
+    assert refused(capsys, data, "--mechanism", "mar", "--observed-share", "1.5").startswith(
+        "--observed-share must be greater than 0"
+    )
+    for option, value in (("--target", "columns"), ("--observed-share", "0.4")):
+        assert refused(capsys, data, option, value) == (
+            f"{option} is of the mechanisms mar and nmar, not of independent: leave it out"
+        )
     assert refused(capsys, data, "--seed", "-1").startswith("--seed must lie in [0, 2**64), got -1")
     assert refused(capsys, data, "--mechanism", "mcar").startswith("argument --mechanism: invalid choice: 'mcar'")
     assert refused(capsys, data, "--ratio", "a fifth").startswith("argument --ratio: invalid float value: 'a fifth'")

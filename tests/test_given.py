@@ -66,7 +66,7 @@ def test_values_have_the_type_of_their_column(codec: Codec, text: str, column: o
     ("text", "message"),
     [
         ("n", "write COL=VALUE"),
-        ("m=1", "write COL=VALUE, with one of the columns n, n=x, flag"),
+        ("m=1", "there is no column 'm'; the columns are n, n=x, flag"),
         ("n=", "'' is no whole number"),
         ("n=1e400", "is no whole number"),
         ("n=x=nan", "'nan' is no number"),

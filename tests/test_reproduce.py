@@ -14,6 +14,7 @@ import pytest
 
 from missdiff_fast.baselines import NoCompleteRowError
 from missdiff_fast.cli import main
+from missdiff_fast.config import PaperConfig
 from missdiff_fast.datasets import simulate_mimic4ed
 from missdiff_fast.reproduce import measures, runner, runs
 from missdiff_fast.reproduce.data import load
@@ -142,13 +143,15 @@ class TestPlan:
         assert not {"train_rows", "test_rows", "default_steps"} & set(told)
         assert cuts(SCALES["full"], SCALES["full"]) == {}
 
-    @pytest.mark.parametrize("change", ["seed", "device", "method", "ratio", "budget", "version", "file"])
+    @pytest.mark.parametrize("change", ["seed", "device", "method", "ratio", "budget", "version", "file", "preset"])
     def test_a_run_is_known_by_its_settings(self, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
         run, context = Run(False, "mimic4ed", "row", 0.2, "diff-mean", 0), Context(SCALES["short"])
         before = key(context.settings(run))
         assert before == key(json.loads(json.dumps(context.settings(run))))
         if change == "version":
             monkeypatch.setattr(runs, "__version__", "99")
+        if change == "preset":
+            monkeypatch.setattr(runs, "preset", lambda _: PaperConfig(draws=7))
         run = {
             "method": Run(False, "mimic4ed", "row", 0.2, "missdiff-paper", 0),
             "ratio": Run(False, "mimic4ed", "row", 0.3, "diff-mean", 0),
@@ -560,6 +563,7 @@ def test_smoke(name: str, smoked: Callable[[str], Path]) -> None:
     assert done["mean"].notna().all()
     text = (folder / f"{name}.md").read_text()
     assert "Scale: **smoke**" in text
+    assert "the figures below mean nothing" in text
     assert ("**simulated**" in text) == ("SIMULATED" in text) == (experiment.dataset == "mimic4ed")
     if name == "figure-bn":
         assert (folder / "figure-bn.png").read_bytes().startswith(PNG)

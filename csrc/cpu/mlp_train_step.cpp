@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "launch.h"
+#include "loss.h"
 
 namespace missdiff {
 namespace {
@@ -103,9 +103,7 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   STD_TORCH_CHECK(1 <= width && width <= most && 0 <= blocks && blocks <= most && D <= most, "weights hold ", most,
                   " numbers, too few for a width of ", width, " and ", blocks, " blocks");
   const int64_t E = levels.size(1);
-  const int64_t wanted = panel_floats(D + 2 * J, width) + panel_floats(E, width) + panel_floats(width, width) +
-                         5 * whole_panels(width) + blocks * (mlp_block_floats(width) + whole_panels(width)) +
-                         (width + 1) * whole_panels(D + C);
+  const int64_t wanted = mlp_train_floats(columns, width, blocks, E);
   for (const auto& [tensor, name] : {std::pair<const Tensor*, const char*>{&weights, "weights"},
                                      {&mean, "mean"},
                                      {&square, "square"},
@@ -135,28 +133,20 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   STD_TORCH_CHECK(numbers[1] >= 1.0, "schedule must number the steps from 1");
   const std::vector<float> ones(static_cast<size_t>(B), 1.0f);
 
-  std::vector<int64_t> counts(static_cast<size_t>((B + kLossBlock - 1) / kLossBlock));
-  const CountArgs counting{batch.args, false, counts.data()};
-  check_codes(launch(kernels().count, counting, static_cast<int64_t>(counts.size()), kLossBlock * J / 8, columns));
-  int64_t total = 0;
-  for (int64_t n : counts) total += n;
-  const double scale = 1.0 / static_cast<double>(std::max<int64_t>(total, 1));
-
+  const double scale = 1.0 / static_cast<double>(count(batch, false));
   const int64_t buffers = std::min(kMostBuffers, (B + kTrainRows - 1) / kTrainRows);
-  Tensor loss = torch::stable::new_empty(continuous, {}, ScalarType::Float);
   float *x, *prediction, *grad, *gradients, *transposed;
   auto lay_out = [&](Pieces pieces) {
     x = pieces.take(B * D);
     prediction = pieces.take(B * (D + C));
     grad = pieces.take(B * (D + C));
     gradients = pieces.take(buffers * wanted);
-    transposed = pieces.take(panel_floats(D + C, width) + panel_floats(width, width) +
-                             blocks * (panel_floats(2 * width, width) + panel_floats(width, 2 * width)));
+    transposed = pieces.take(mlp_transposed_floats(columns, width, blocks));
     return pieces.used();
   };
   const KeptMemory::Loan batch_memory(kept_batch, std::max<size_t>(lay_out(Pieces(nullptr)), 64));
   lay_out(Pieces(batch_memory.get()));
-  std::vector<double> partials(counts.size());
+  std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
   BatchArgs to_judge = batch.args;
   to_judge.states = judged_.const_data_ptr<uint8_t>();
   const MlpTrainArgs args{{batch.args, ones.data(), sigma_.const_data_ptr(), 0.0, 1.0, Type::kFloat, x},
@@ -199,10 +189,7 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
                              numbers[2]};
   torch::stable::parallel_for(0, (wanted + kUpdateBlock - 1) / kUpdateBlock, 4,
                               [&](int64_t begin, int64_t end) { kernels().mlp_update(update, begin, end, nullptr); });
-  double sum = 0.0;
-  for (double partial : partials) sum += partial;
-  *loss.mutable_data_ptr<float>() = static_cast<float>(sum * scale);
-  return loss;
+  return total_loss(partials, scale, continuous);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import pandas as pd
 from missdiff_fast._errors import UserError
 from missdiff_fast._given import read_number
 from missdiff_fast.table.io import BINARY, check_writable, file_kind, read_table, write_table
+from missdiff_fast.table.literals import are_whole_texts
 
 if TYPE_CHECKING:
     import argparse
@@ -97,7 +97,7 @@ def _number(text: str) -> float | None:
         return None
     if not math.isfinite(number):
         return None
-    return int(text) if abs(number) < 2**64 and re.fullmatch(r"\s*[+-]?\d+\s*", text) else number
+    return int(text) if abs(number) < 2**64 and are_whole_texts([text.strip()]) else number
 
 
 def load(args: argparse.Namespace) -> MissDiff:

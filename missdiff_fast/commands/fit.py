@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="any other setting of the preset, such as diffusion.sde=ve (repeatable)",
+        help="any other setting of the preset, such as solver.steps=20 (repeatable)",
     )
     training.add_argument(
         "--no-refine", dest="refine", action="store_false", help="do not train on with the holes filled"

@@ -41,13 +41,11 @@ def add_options(parser: argparse.ArgumentParser, _: argparse._ArgumentGroup) -> 
         "--observed-share",
         metavar="X",
         type=float,
-        default=0.3,
         help="share of the columns that the masks of the others depend on (default 0.3)",
     )
     logistic.add_argument(
         "--target",
         choices=("overall", "columns"),
-        default="overall",
         help="of mar: whether the whole table (the default) or each column that loses cells is to lose the ratio",
     )
     add_reading(parser)
@@ -60,6 +58,13 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.commands._tables import check_table_output, known, markers, read, write
     from missdiff_fast.missingness import hide
 
+    if not 0 < args.ratio < 1:
+        raise UserError(f"ratio must be greater than 0 and less than 1, got {args.ratio}")
+    asked = {"observed_share": args.observed_share, "target": args.target}
+    logistic = {name: value for name, value in asked.items() if value is not None}
+    if logistic and args.mechanism not in ("mar", "nmar"):
+        option = f"--{next(iter(logistic)).replace('_', '-')}"
+        raise UserError(f"{option} is of the mechanisms mar and nmar, not of {args.mechanism}: leave it out")
     check_table_output(args.output, args.data)
     frame = read(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
     kept = known(args.keep, frame, "--keep")
@@ -70,8 +75,7 @@ def run(args: argparse.Namespace) -> None:
         args.mechanism,
         args.ratio,
         args.seed,
-        observed_share=args.observed_share,
-        target=args.target,
+        **logistic,
     )
     write(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], args.output)
 

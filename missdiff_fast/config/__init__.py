@@ -45,7 +45,7 @@ def preset(name: str) -> AnyConfig:
     """The settings of a preset.
 
     >>> preset("default").network.width
-    128
+    96
     >>> preset("paper").training.epochs
     250
     """
@@ -84,6 +84,18 @@ def override(config: AnyConfig, settings: Mapping[str, Any]) -> AnyConfig:
     return _replaced(config, changes)
 
 
+def _elsewhere(path: str) -> str:
+    """The presets that have a setting of this path, as the end of a sentence."""
+    found = []
+    for name in PRESETS:
+        part: Any = preset(name)
+        for step in path.split("."):
+            part = getattr(part, step, None)
+        if part is not None and not is_dataclass(part):
+            found.append(repr(name))
+    return f" ({path} is one of preset {', '.join(found)})" if found else ""
+
+
 def _replaced(part: Any, changes: list[tuple[list[str], Any, str]]) -> Any:
     """The part with changes, each by its names within the part, its value and its whole path: all made at once.
 
@@ -94,7 +106,7 @@ def _replaced(part: Any, changes: list[tuple[list[str], Any, str]]) -> Any:
     inner: dict[str, list[tuple[list[str], Any, str]]] = {}
     for names, value, path in changes:
         if names[0] not in known:
-            raise ValueError(f"there is no setting {path!r}; here are {', '.join(known)}")
+            raise ValueError(f"there is no setting {path!r}; here are {', '.join(known)}{_elsewhere(path)}")
         old = getattr(part, names[0])
         if is_dataclass(old) != (len(names) > 1):
             where = f"{path}.{fields(old)[0].name}" if is_dataclass(old) else path.rpartition(".")[0]

@@ -23,7 +23,7 @@ class NetworkConfig:
     ValueError: network.embedding must be an even integer of at least 2, got 7
     """
 
-    width: int = 128
+    width: int = 96
     blocks: int = 3
     embedding: int = 64  # of the noise level
 
@@ -81,7 +81,7 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """AdamW, its weight decay 0, with warm-up and cosine decay, and an average of the weights.
+    """AdamW, its weight decay 0, with warm-up and linear decay, and an average of the weights.
 
     ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `settle`, or from ``epochs``.
 
@@ -94,7 +94,7 @@ class TrainingConfig:
     steps: int | None = None
     epochs: int | None = None
     batch_size: int | None = None
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     warmup: int = 100
     ema: float = 0.998
 
@@ -106,14 +106,14 @@ class TrainingConfig:
         check_share("training.ema", self.ema)
 
     def settle(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table: at most 3,000 steps of 512 rows, and about 200 passes over a small table.
+        """Steps and batch size for a table: at most 4,000 steps of 256 rows, and about 200 passes over a small table.
 
         >>> TrainingConfig().settle(16_000)
-        (3000, 512)
+        (4000, 256)
         """
-        batch_size = self.batch_size or min(512, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        batch_size = self.batch_size or min(256, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
-        return steps or min(3000, max(500, 200 * num_rows // batch_size)), batch_size
+        return steps or min(4000, max(500, 200 * num_rows // batch_size)), batch_size
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,13 @@ class SolverConfig:
     Examples
     --------
     >>> SolverConfig(steps=20)
-    SolverConfig(steps=20, sigma_max=8.0, sigma_min=0.15, rho=3.0)
+    SolverConfig(steps=20, sigma_max=7.0, sigma_min=0.15, rho=5.0)
     """
 
     steps: int = 10
-    sigma_max: float = 8.0
+    sigma_max: float = 7.0
     sigma_min: float = 0.15
-    rho: float = 3.0
+    rho: float = 5.0
 
     def __post_init__(self) -> None:
         check_whole("solver.steps", self.steps, 1)
@@ -189,7 +189,7 @@ class Config:
     --------
     >>> config = Config(solver=SolverConfig(steps=20))
     >>> config.training.learning_rate, config.solver.steps
-    (0.002, 20)
+    (0.003, 20)
     >>> Config.from_dict(config.to_dict()) == config
     True
     """

@@ -107,4 +107,6 @@ def format_report(found: pd.DataFrame) -> str:
         lines.append(" " * 22 + "".join(f"{name:>13}" for name in metrics))
         for model in useful["model"].unique():
             lines.append(f"  {model:20}" + "".join(f"{table.at[model, name]:>13.4g}" for name in metrics))
+        if "weighted_f1" in metrics:
+            lines.append("  weighted_f1 weights each class by the share of the others, as the paper does")
     return "\n".join(lines)

@@ -48,7 +48,7 @@ class Denoiser(nn.Module):
     variance: Tensor
     groups: Tensor
 
-    def __init__(self, layout: Layout, width: int = 128, blocks: int = 3, embedding: int = 64) -> None:
+    def __init__(self, layout: Layout, width: int = 96, blocks: int = 3, embedding: int = 64) -> None:
         super().__init__()
         self.layout, self.num_continuous, self.width = layout, layout.num_continuous, width
         D = layout.width

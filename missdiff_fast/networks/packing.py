@@ -118,9 +118,14 @@ def unflatten(network: Denoiser, flat: Tensor) -> list[Tensor]:
     return weights
 
 
+def is_denoiser(network: object) -> bool:
+    """Whether the native passes compute what this network does: a class derived of it may compute something else."""
+    return type(network) is Denoiser
+
+
 def check_network(network: object) -> None:
-    """Raise TypeError for any but a `Denoiser`: a derived class may compute something else."""
-    if type(network) is not Denoiser:
+    """Raise TypeError for any but a `Denoiser` itself."""
+    if not is_denoiser(network):
         raise TypeError(f"network must be a Denoiser, not {type(network).__name__}")
 
 

@@ -45,6 +45,8 @@ def markdown(
     scale = context.scale
     lines = [f"# {name}: {experiment.title}", ""]
     data = context.data(found[0][0])
+    if scale.name == "smoke":
+        lines += ["**A trial of whether everything runs: the figures below mean nothing.**", ""]
     lines += [
         f"{experiment.printed} of the paper, counted through its source ({experiment.label}). {data.text}. "
         f"Scale: **{scale.name}**; {scale.repetitions} repetition{'s' * (scale.repetitions > 1)}, first seed "

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast import __version__
+from missdiff_fast.config import preset
 from missdiff_fast.missingness import hide
 from missdiff_fast.reproduce.data import load
 from missdiff_fast.reproduce.measures import imputation_measures, synthesis_measures
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from missdiff_fast.reproduce.data import DataSet
     from missdiff_fast.reproduce.scales import Scale
+
+# Methods whose settings are those of a preset but for what a scale asks of them.
+_PRESETS = {"missdiff-default": "default", "missdiff-paper": "paper", "diff-delete": "paper", "diff-mean": "paper"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Context:
             "ratio": run.ratio,
             "method": run.method,
             "method_settings": method,
+            "preset": preset(_PRESETS[run.method]).to_dict() if run.method in _PRESETS else None,
             "measures": measures,
             "seed": self.seed + run.repetition,
             "device": self.device,

@@ -172,6 +172,20 @@ constexpr int64_t kTrainPieces = 24;            // of scratch memory at most, ea
 // Floats of a matrix of weights in panels.
 static inline int64_t panel_floats(int64_t inputs, int64_t outputs) { return inputs * whole_panels(outputs); }
 
+// Floats of the flat weights: inputs, the level's two layers, blocks, last normalisation, outputs. See TrainWeights.
+static inline int64_t mlp_train_floats(const Columns& columns, int64_t width, int64_t blocks, int64_t features) {
+  const int64_t J = columns.continuous + columns.categorical, outputs = columns.width + columns.continuous;
+  return panel_floats(columns.width + 2 * J, width) + panel_floats(features, width) + panel_floats(width, width) +
+         5 * whole_panels(width) + blocks * (mlp_block_floats(width) + whole_panels(width)) +
+         (width + 1) * whole_panels(outputs);
+}
+
+// Floats of the matrices of the way back. See Transposes.
+static inline int64_t mlp_transposed_floats(const Columns& columns, int64_t width, int64_t blocks) {
+  return panel_floats(columns.width + columns.continuous, width) + panel_floats(width, width) +
+         blocks * (panel_floats(2 * width, width) + panel_floats(width, 2 * width));
+}
+
 // One continuous column.
 struct EncodeArgs {
   Type type;                // of cells and keys

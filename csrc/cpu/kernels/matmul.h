@@ -5,49 +5,20 @@
 // number of rows: a row's result depends on that row alone.
 #pragma once
 
-#include "rows.h"
+#include "vectors.h"
 
 namespace missdiff {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kFloats = 16;
 constexpr int kBlock = 12;
 #elif defined(__AVX2__)
-constexpr int kFloats = 8;
 constexpr int kBlock = 6;
 #else
-constexpr int kFloats = 4;
 constexpr int kBlock = 3;
 #endif
 constexpr int kVectors = kPanel / kFloats;
 static_assert(kMlpRows % kBlock == 0, "a tile is whole blocks");
-
-typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4 * kFloats), may_alias));
-
-// a * b + c, in one rounding on AVX2 and AVX-512.
-MISSDIFF_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
-#if defined(__AVX512F__)
-  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__AVX2__) && defined(__FMA__)
-  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#else
-  return a * b + c;
-#endif
-}
-
-// x in every place. (Adding it to zeros would turn -0 into 0, so that compilers do keep the addition.)
-MISSDIFF_INLINE Floats everywhere(float x) {
-#if defined(__AVX512F__)
-  return (Floats)_mm512_set1_ps(x);
-#elif defined(__AVX2__)
-  return (Floats)_mm256_set1_ps(x);
-#elif defined(__x86_64__)
-  return (Floats)_mm_set1_ps(x);
-#else
-  return Floats{x, x, x, x};
-#endif
-}
 
 // What becomes of a product: written, written after SiLU, or added to what is there.
 enum class Then { kWrite, kSilu, kAdd };
@@ -96,13 +67,10 @@ void multiply(const Rows& a, int64_t depth, const float* __restrict panels, cons
         MISSDIFF_UNROLL(4)
         for (int v = 0; v < kVectors; ++v) {
           Floats* place = reinterpret_cast<Floats*>(to + i * out_stride + v * kFloats);
-          *place = kThen == Then::kAdd ? *place + sum[i][v] : sum[i][v];
+          if constexpr (kThen == Then::kWrite) *place = sum[i][v];
+          if constexpr (kThen == Then::kSilu) *place = silu(sum[i][v]);
+          if constexpr (kThen == Then::kAdd) *place = *place + sum[i][v];
         }
-      }
-      if (kThen != Then::kSilu) continue;
-      for (int i = 0; i < kBlock; ++i) {
-        float* __restrict cell = to + i * out_stride;
-        for (int j = 0; j < kPanel; ++j) cell[j] = silu(cell[j]);
       }
     }
   }
@@ -115,6 +83,7 @@ MISSDIFF_INLINE void accumulate_block(const float* __restrict a, int64_t a_strid
   Floats sum[kRows][kVectors];
   MISSDIFF_UNROLL(12)
   for (int i = 0; i < kRows; ++i) {
+    __builtin_prefetch(to + i * kPanel, 1);  // gradients lie in the last caches, and are wanted in the end
     MISSDIFF_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) sum[i][v] = Floats{};
   }

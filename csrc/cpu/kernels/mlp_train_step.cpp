@@ -133,9 +133,10 @@ struct TrainTile {
 // SiLU of n rows in place, and its derivative.
 inline void silu_rows(const Rows& x, int64_t n, int64_t width, const Rows& slope) {
   for (int64_t i = 0; i < n; ++i) {
-    float* __restrict cell = x.row(i);
-    float* __restrict d = slope.row(i);
-    for (int64_t j = 0; j < whole_panels(width); ++j) cell[j] = silu(cell[j], d[j]);
+    for (int64_t j = 0; j < whole_panels(width); j += kFloats) {
+      Floats* cells = reinterpret_cast<Floats*>(x.row(i) + j);
+      *cells = silu(*cells, *reinterpret_cast<Floats*>(slope.row(i) + j));
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // Layer normalisation of one row. The 1e-5 is that of torch.nn.LayerNorm.
 #pragma once
 
-#include "rows.h"
+#include "vectors.h"
 
 namespace missdiff {
 namespace {
@@ -39,20 +39,14 @@ inline float normalise(const float* __restrict h, int64_t width, const float* __
 // is (h - mean) / std and `scale` 1 / std.
 inline void normalise_back(const float* __restrict grad, const float* __restrict unit, float scale, int64_t width,
                            const float* __restrict gain, float* __restrict out) {
-  alignas(64) float sums[kPanel] = {}, products[kPanel] = {};
   const int64_t whole = width / kPanel * kPanel;
-  for (int64_t j = 0; j < whole; j += kPanel) {
-    for (int l = 0; l < kPanel; ++l) {
-      const float g = grad[j + l] * gain[j + l];
-      sums[l] += g;
-      products[l] += g * unit[j + l];
-    }
+  Floats sums{}, products{};
+  for (int64_t j = 0; j < whole; j += kFloats) {
+    const Floats g = load_floats(grad + j) * load_floats(gain + j);
+    sums += g;
+    products = multiply_add(g, load_floats(unit + j), products);
   }
-  float sum = 0.0f, product = 0.0f;
-  for (int l = 0; l < kPanel; ++l) {
-    sum += sums[l];
-    product += products[l];
-  }
+  float sum = sum_places(sums), product = sum_places(products);
   for (int64_t j = whole; j < width; ++j) {
     sum += grad[j] * gain[j];
     product += grad[j] * gain[j] * unit[j];
