@@ -48,8 +48,8 @@ def read_input(column: pd.Series) -> Input:
         cells = read_cells(column, Markers(), parse="never")
     except RefusedError as refused:
         raise ValueError(f"column {column.name!r}: {_FAULTS[refused.kind]} ({refused.detail})") from None
-    if cells.codes is not None or cells.family in ("boolean", "string"):
-        codes = np.where(cells.missing, -1, cells.keys) if cells.codes is None else cells.codes
+    if cells.codes is not None:
+        codes = cells.codes
         counts = np.bincount(codes[codes >= 0], minlength=1)
         return Input(codes, int((counts > 0).sum()) > 1, counts / max(int(counts.sum()), 1))
     values = np.where(cells.missing, 0, cells.keys).astype(np.float64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import decimal
+import pickle
 import re
 
 import numpy as np
@@ -316,3 +318,35 @@ def test_a_mark_among_large_integers_is_exact() -> None:
     for mark in (2**53 + 1, 2.0**53):
         codec = Codec.fit(frame, missing_values=[mark, 2**80, float("inf")])
         assert codec._coders["n"].keys.tolist() == sorted({2**53, 2**53 + 1, 2**53 + 2, 7} - {int(mark)})
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["beta", "alpha", None, "gamma", "gamma", np.nan, "12", "?"],
+        ["1.5", "?", "12", "1.50", None, "300", "12", "?"],
+        [10**3, None, 10**3 + 1, 1.5 * 10**3, "?", pd.NA, np.nan, 7],
+        [True, None, False, True, np.nan, True, False, True],
+        [datetime.date(2001, 2, 3), None, datetime.date(1999, 1, 1), *[datetime.date(2001, 2, 3)] * 5],
+        ["beta", 1000, None, 2.5, "beta", [1], 1, 1],
+        [1e400, 1.5, None, 2.5, 1e400, 2.5, 1.5, 1.0],
+        [datetime.datetime(2001, 2, 3, tzinfo=datetime.timezone.utc), None, *[datetime.datetime(2001, 2, 3)] * 6],
+    ],
+)
+def test_cells_that_share_their_objects_are_read_as_those_that_do_not(cells: list[object]) -> None:
+    """Equal cells are one object each where a reader made them, and then told apart by address."""
+    places = np.random.default_rng(0).integers(0, len(cells), 3000)
+    places[: len(cells)] = range(len(cells))
+    shared = pd.Series([cells[place] for place in places], dtype=object)
+    own = pd.Series([copy.copy(pickle.loads(pickle.dumps(cells[place]))) for place in places], dtype=object)
+    results = []
+    for column in (shared, own):
+        frame = pd.DataFrame({"x": column, "y": np.arange(3000) % 7})
+        try:
+            codec = Codec.fit(frame, missing_values=["?"])
+        except (TypeError, ValueError) as error:
+            results.append((type(error), str(error)))
+            continue
+        table = codec.encode(frame, seed=0)
+        results.append((codec.state()[0], table.codes.tolist(), table.continuous.nan_to_num(nan=99).tolist()))
+    assert results[0] == results[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Collection, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,8 @@ import pandas as pd
 
 from missdiff_fast.table.dtypes import family_of, to_keys
 from missdiff_fast.table.literals import read_numbers
+
+_FEW = 4_096  # cells by which it is told whether a column's cells share their objects
 
 
 class RefusedError(Exception):
@@ -122,6 +125,13 @@ class Cells:
             counts = np.bincount(self.codes[~self.missing], minlength=len(self.keys))
         return self.keys[counts > 0], counts[counts > 0]
 
+    def take(self, places: np.ndarray) -> Cells:
+        """The cells at these places ``[M]``, each as often as it comes."""
+        missing = self.missing[places]
+        if self.codes is None:
+            return Cells(self.family, self.keys[places], missing, parsed=self.parsed)
+        return Cells(self.family, self.keys, missing, self.codes[places], self.parsed)
+
     def per_cell(self) -> np.ndarray:
         """A key for each cell ``[N]``, with anything at the missing ones."""
         if self.codes is None:
@@ -150,6 +160,31 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     RefusedError
         If the cells are of mixed or unknown types, or infinite.
     """
+    shared = _shared_objects(series.to_numpy()) if series.dtype == np.dtype(object) else None
+    if shared is not None:
+        objects, places = shared
+        with suppress(RefusedError):  # which tells of all cells, below
+            return _read(pd.Series(objects, dtype=object), markers, parse, unit).take(places)
+    return _read(series, markers, parse, unit)
+
+
+def _shared_objects(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The distinct objects among cells, as they appear, and which of them each cell is; None if few cells share one.
+
+    Readers make one object of equal strings, and there is but one True. To compare addresses takes a fraction of the
+    time that it takes to look into objects, and lets other threads run meanwhile.
+    """
+    addresses = np.frombuffer(np.ascontiguousarray(cells), dtype=np.intp)
+    few = addresses[:_FEW]
+    if 2 * len(pd.unique(few)) > len(few):
+        return None
+    places, _ = pd.factorize(addresses)
+    # Objects are numbered as they appear: each is where the greatest number so far grows.
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(places), prepend=-1))
+    return cells[first], places
+
+
+def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> Cells:
     dtype = series.dtype
     family = family_of(dtype)
     if family == "category":
@@ -161,14 +196,15 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     if dtype == np.dtype(bool):
         return Cells(family, np.arange(2), np.zeros(len(series), dtype=bool), series.to_numpy().view(np.int8))
     if family == "string":
-        codes, keys = pd.factorize(series.to_numpy(dtype=object))
-        return _mark(Cells("string", np.asarray(keys, dtype=object), codes < 0, codes), markers, parse)
+        strings, distinct = pd.factorize(series)
+        return _mark(Cells("string", np.asarray(distinct, dtype=object), strings < 0, strings), markers, parse)
     missing = series.isna().to_numpy(dtype=bool)
     try:
         keys = to_keys(series, family, missing, unit)
     except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
-        zoned = next((cell for cell in series.dropna() if getattr(cell, "tzinfo", None) is not None), None)
-        if dtype == np.dtype(object) and zoned is not None:
+        cells = series.dropna() if dtype == np.dtype(object) else ()
+        zoned = next((cell for cell in cells if getattr(cell, "tzinfo", None) is not None), None)
+        if zoned is not None:
             raise RefusedError("zones", str(zoned)) from error
         raise RefusedError("reach", str(error)) from error
     if family == "boolean":
