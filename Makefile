@@ -31,10 +31,13 @@ bench: $(STAMPS)/dev
 bench-check: $(STAMPS)/dev
 	$(BIN)/python -m pytest bench --benchmark-only --check --benchmark-columns=min,rounds
 
-# On a quiet machine, after a commit: measures all that bench/results/ops_cpu.json keeps, about half an hour.
+# On a quiet machine, after a commit: measures all that bench/results and the pages keep, about half an hour.
 bench-save: $(STAMPS)/dev
 	$(BIN)/python -m pytest bench --benchmark-only --save-results
 	$(BIN)/python -m pytest bench --benchmark-only --check --save-results
+	$(BIN)/python bench/sweeps.py --save
+	$(BIN)/python bench/profile_fit.py --save
+	$(BIN)/python bench/report.py
 
 quality: $(STAMPS)/dev
 	$(BIN)/python bench/quality.py

@@ -1,4 +1,4 @@
-"""Where figures are kept, to be read by the next check."""
+"""Where figures are kept, to be read by report.py and by the next check."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 OPS = RESULTS / "ops_cpu.json"  # the runs "full" and "check" of `make bench-save`
+PROFILE = RESULTS / "profile.json"
 
 
 def read(path: Path = OPS) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import os
+import pstats
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ BENCH = ROOT / "bench"
 @pytest.fixture(scope="module")
 def modules() -> Iterator[dict[str, ModuleType]]:
     """Modules of bench, which is no package and whose names are nobody's elsewhere."""
-    names = ("environment", "roofline", "store", "timing", "workload")
+    names = ("environment", "profile_fit", "report", "roofline", "store", "timing", "workload")
     sys.path.insert(0, str(BENCH))
     yield {name: importlib.import_module(name) for name in names}
     sys.path.remove(str(BENCH))
@@ -168,6 +169,64 @@ def test_the_check_can_fail(check: Any, tmp_path: Path) -> None:
     skipped = check(50_000)
     assert skipped.returncode == 0
     assert "the stored ratios do not compare: SIMD was none such" in skipped.stdout
+
+
+def test_the_pages_show_what_is_stored(modules: dict[str, ModuleType]) -> None:
+    """After a change of results or of their form, `python bench/report.py` writes the pages."""
+    report = modules["report"]
+    for page in report.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "<!-- bench: " in text
+        assert report.fill(text, report.current()) == text, f"{page.name} is not what bench/report.py writes"
+
+
+def test_a_page_is_filled_between_its_marks(modules: dict[str, ModuleType]) -> None:
+    fill = modules["report"].fill
+    page = "a\n<!-- bench: x -->\nold\n\nolder\n<!-- end -->\nb\n<!-- bench: y -->\n<!-- end -->\n"
+    filled = "a\n<!-- bench: x -->\nnew\n<!-- end -->\nb\n<!-- bench: y -->\n1\n2\n<!-- end -->\n"
+    assert fill(page, {"x": "new", "y": "1\n2"}) == filled
+    assert fill(filled, {"x": "new", "y": "1\n2"}) == filled
+    with pytest.raises(KeyError):
+        fill(page, {"x": "new"})
+
+
+def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any]) -> None:
+    report = modules["report"]
+    nothing = report.blocks({}, {}, has_plot=False)
+    assert set(nothing.values()) == {"Not measured yet."}
+    blocks = report.blocks({"full": run, "check": run}, {}, has_plot=True)
+    lines = blocks["ratios"].splitlines()
+    assert "| `perturb` | 7.0 | 4.5 | - | 20 % of copy |" in lines
+    assert "| sampler, `mlp_sample` | 2.0 | - | - | - |" in lines
+    assert "| `decode` | - | - | - | - |"
+    assert "| `codec` | - | - | 3.0 | - |" in lines
+    assert lines[-1].startswith("8,192 rows, least times of up to 60 rounds: Some CPU, 2 cores, 1 threads, SIMD avx2; ")
+    assert lines[-1].endswith("missdiff_fast 0.1.0 at abc1234.")
+    assert "| `perturb` | 100.0 | 700.0 | 450.0 | - | 7.00 | 4.50 | - |" in blocks["times"].splitlines()
+    assert "| `codec` | 2,000.0 | - | - | 6,000.0 | - | - | 3.00 |" in blocks["times"].splitlines()
+    assert "| `perturb` | 0.3 GB | 3.0 GB/s | 15.0 GB/s | 20 % |" in blocks["roofline"].splitlines()
+    assert "| sampler, `mlp_sample` | 2.00 |" in blocks["check"].splitlines()
+    assert blocks["sweeps"].endswith("(sweeps.png)")
+
+
+def test_functions_by_the_time_of_their_own(modules: dict[str, ModuleType]) -> None:
+    profile = modules["profile_fit"]
+    train = (str(ROOT / "missdiff_fast" / "training.py"), 60, "train")
+    stats = {
+        train: (1, 1, 1.0, 9.0, {}),
+        ("~", 0, "<built-in method torch._ops.missdiff_fast.mlp_train_step>"): (500, 500, 6.0, 6.0, {}),
+        ("~", 0, "<method 'sort' of 'torch._C.TensorBase' objects>"): (2, 2, 2.0, 2.0, {}),
+        ("/elsewhere/adam.py", 3, "step"): (4, 4, 0.5, 0.5, {}),
+        ("/elsewhere/adam.py", 9, "step"): (1, 1, 0.5, 0.5, {}),
+    }
+    recorded = pstats.Stats()
+    recorded.stats = stats  # type: ignore[attr-defined]
+    rows = profile.table(recorded, shown=3)
+    names = [(row["function"], row["calls"], row["seconds"], row["share"]) for row in rows]
+    assert names[:2] == [("missdiff_fast.mlp_train_step", 500, 6.0, 0.6), ("TensorBase.sort", 2, 2.0, 0.2)]
+    assert {names[2][0], names[3][0]} == {"missdiff_fast.training.train", "all others"}
+    assert profile.name_of(("/elsewhere/adam.py", 3, "step")) == "adam.step"
+    assert sum(row["seconds"] for row in rows) == 10
 
 
 def test_a_copy_moves_its_bytes(modules: dict[str, ModuleType]) -> None:
