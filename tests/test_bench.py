@@ -126,23 +126,26 @@ def test_the_printed_table_tells_what_was_stored(timing: ModuleType, run: dict[s
 
 FAKE = """
 import os
+import pytest
 
-def bench_fake(timer, implementation):
-    count = {"native": int(os.environ["NATIVE"]), "eager": 200_000}[implementation]
-    timer("fake", implementation, lambda: sum(range(count)))
+@pytest.mark.parametrize("op", ["steady", "slowed", "doctored"])
+def bench_fake(timer, op, implementation):
+    native = int(os.environ["SLOWED"]) if op == "slowed" else 50_000
+    count = {"native": native, "eager": 200_000}[implementation]
+    timer(op, implementation, lambda: sum(range(count)))
 """
 
 
 @pytest.fixture
 def check(tmp_path: Path) -> Any:
-    """Runs the check on a benchmark of sums: native of so many numbers, its rival of 200,000."""
+    """Runs the check on sums of 50,000 numbers, or so many where they are slowed, whose rival are those of 200,000."""
     (tmp_path / "bench_fake.py").write_text(FAKE)
     command = [sys.executable, "-m", "pytest", str(tmp_path), "-c", str(BENCH / "pytest.ini"), "-p", "conftest"]
     command += ["--rootdir", str(tmp_path), "--benchmark-only", "--check", "--store", str(tmp_path / "store.json")]
 
-    def call(native: int, *options: str) -> subprocess.CompletedProcess[str]:
-        paths = [str(BENCH), str(BENCH.parent / "tests"), str(ROOT), *sys.path]
-        environment = {**os.environ, "NATIVE": str(native), "PYTHONPATH": os.pathsep.join(paths)}
+    def call(*options: str, slowed: int = 50_000) -> subprocess.CompletedProcess[str]:
+        paths = [str(BENCH), str(ROOT / "tests"), str(ROOT), *sys.path]
+        environment = {**os.environ, "SLOWED": str(slowed), "PYTHONPATH": os.pathsep.join(paths)}
         return subprocess.run([*command, *options], cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     return call
@@ -150,23 +153,24 @@ def check(tmp_path: Path) -> Any:
 
 def test_the_check_can_fail(check: Any, tmp_path: Path) -> None:
     store = tmp_path / "store.json"
-    refused = check(50_000)
+    refused = check()
     assert refused.returncode == pytest.ExitCode.USAGE_ERROR
     assert "has no check to compare with" in refused.stderr
-    saved = check(50_000, "--save-results")
+    saved = check("--save-results")
     assert saved.returncode == 0, saved.stdout
     runs = json.loads(store.read_text())
-    assert 2 < runs["check"]["ops"]["fake"]["ratios"]["eager"] < 8
-    assert check(50_000).returncode == 0
-    slower = check(100_000)
-    assert slower.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "fake: eager / native has fallen to" in slower.stdout
-    runs["check"]["ops"]["fake"]["ratios"]["eager"] *= 2
+    ops = runs["check"]["ops"]
+    assert all(2 < entry["ratios"]["eager"] < 8 for entry in ops.values())
+    ops["doctored"]["ratios"]["eager"] *= 2
     store.write_text(json.dumps(runs))
-    assert check(50_000).returncode == pytest.ExitCode.TESTS_FAILED
+    fallen = check(slowed=100_000)
+    assert fallen.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "slowed: eager / native has fallen to" in fallen.stdout
+    assert "doctored: eager / native has fallen to" in fallen.stdout
+    assert "steady: eager / native has fallen to" not in fallen.stdout
     runs["check"]["machine"]["simd"] = "none such"
     store.write_text(json.dumps(runs))
-    skipped = check(50_000)
+    skipped = check(slowed=100_000)
     assert skipped.returncode == 0
     assert "the stored ratios do not compare: SIMD was none such" in skipped.stdout
 
