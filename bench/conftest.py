@@ -8,6 +8,7 @@ more, and it fails if it falls again: of the faults that are none, which a busy 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -152,6 +153,7 @@ def timer(benchmark: Any, run: Run) -> Timer:
         benchmark.pedantic(function, setup=beside, rounds=settings.rounds_of(sum(times[-1] for times in warm_ups)))
         if native is function:
             return
+        benchmark.extra_info["native"] = min(beside.seconds)
         found = ratio(beside.seconds, benchmark.stats.stats.data)
         if found < least:
             found = ratio(*take_turns(native, function, len(beside.seconds), settings.clock))
@@ -170,10 +172,12 @@ def results(config: pytest.Config) -> dict[str, dict[str, Any]]:
         if timed.has_error or "op" not in info:
             continue
         entry = ops.setdefault(info["op"], {"seconds": {}, "ratios": {}})
-        name, least = info["implementation"], timed.stats.min
-        entry["seconds"][name] = least
-        if name != "native" and "native" in entry["seconds"]:
-            entry["ratios"][name] = info.get("ratio", least / entry["seconds"]["native"])
+        name, least, seconds = info["implementation"], timed.stats.min, entry["seconds"]
+        seconds[name] = least
+        if "native" in info:
+            seconds["native"] = min(seconds.get("native", math.inf), info["native"])
+        if name != "native" and "native" in seconds:
+            entry["ratios"][name] = info.get("ratio", least / seconds["native"])
         if info["work"]:
             entry["work"] = info["work"]
     return ops
