@@ -8,7 +8,9 @@ entropy a softplus. Noise is `torch.randn`'s unless it is given, as the comparis
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -17,10 +19,27 @@ from torch.nn import functional
 
 from missdiff_fast.reference import CLEAN, NOISY
 
+# A function compiled for more shapes than this would run eagerly, and not say so.
+torch._dynamo.config.recompile_limit = 32
+torch._dynamo.config.fail_on_recompile_limit_hit = True
 
+
+@cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function through torch.compile, with PyTorch's own generator: Inductor's is several times slower on a CPU."""
-    return torch.compile(function, options={"fallback_random": True})
+    """The function through torch.compile, anew for every shape.
+
+    With PyTorch's own generator: Inductor's is several times slower on a CPU.
+    """
+    return torch.compile(function, dynamic=False, options={"fallback_random": True})
+
+
+def encode(continuous: Tensor, codes: Tensor) -> Tensor:
+    """Clean encoded rows, 0 where a cell is missing."""
+    B, C, K = codes.shape[0], continuous.shape[1], codes.shape[1]
+    x0 = continuous.new_empty(B, C + 2 * K)
+    x0[:, :C] = continuous.nan_to_num(nan=0.0, posinf=math.inf, neginf=-math.inf)
+    x0[:, C:].view(B, K, 2).copy_(codes[:, :, None] == torch.arange(2, dtype=codes.dtype))
+    return x0
 
 
 def perturb(
@@ -33,10 +52,7 @@ def perturb(
     noise: Tensor | None = None,
 ) -> Tensor:
     B, C, K = rows.shape[0], continuous.shape[1], codes.shape[1]
-    x0 = continuous.new_empty(B, C + 2 * K)
-    x0[:, :C] = continuous.index_select(0, rows).nan_to_num_(nan=0.0, posinf=math.inf, neginf=-math.inf)
-    pair = torch.arange(2, dtype=codes.dtype)
-    x0[:, C:].view(B, K, 2).copy_(codes.index_select(0, rows)[:, :, None] == pair)
+    x0 = encode(continuous.index_select(0, rows), codes.index_select(0, rows))
     noisy = torch.randn(B, C + 2 * K) if noise is None else noise.clone()
     noisy.mul_(sigma[:, None]).addcmul_(x0, alpha[:, None])
     state = torch.cat([states[:, :C], states[:, C:, None].expand(B, K, 2).reshape(B, 2 * K)], 1)
@@ -98,9 +114,12 @@ def step(
     prediction: Tensor,
     previous: Tensor,
     states: Tensor,
-    coefficients: tuple[float, float, float, float],
+    coefficients: Sequence[float] | Tensor,
     noise: Tensor | None = None,
+    *,
+    noisy: bool = False,
 ) -> tuple[Tensor, Tensor]:
+    """Like the op; with coefficients as numbers, or in a tensor where it is compiled: once for all of them."""
     B, D = x.shape
     C, K = 2 * states.shape[1] - D, D - states.shape[1]
     c0, c1, c2, c3 = coefficients
@@ -110,16 +129,27 @@ def step(
     second = torch.sigmoid(logits[:, :, 1] - logits[:, :, 0])
     pairs[:, :, 1] = second
     pairs[:, :, 0] = 1 - second
-    after = (c0 * x).add_(p, alpha=c1).add_(previous, alpha=c2)
-    if c3:
-        after.add_(torch.randn(B, D) if noise is None else noise, alpha=c3)
+    parts = [(p, c1), (previous, c2)]
+    if noisy:
+        parts.append((torch.randn(B, D) if noise is None else noise, c3))
+    after = c0 * x
+    for part, c in parts:
+        after = after + c * part if isinstance(c, Tensor) else after.add_(part, alpha=c)
     clean = states == CLEAN
     clean = torch.cat([clean[:, :C], clean[:, C:, None].expand(B, K, 2).reshape(B, 2 * K)], 1)
     return torch.where(clean, x, after), p
 
 
+def filled(boundaries: Tensor, starts: Tensor) -> Tensor:
+    """Every column's boundaries with infinity after them, ``[C, longest]``."""
+    columns = [boundaries[a:b] for a, b in pairwise(starts.tolist())]
+    if not columns:
+        return boundaries.new_empty(0, 0)
+    return torch.nn.utils.rnn.pad_sequence(columns, batch_first=True, padding_value=math.inf)
+
+
 def decode(x: Tensor, boundaries: Tensor, C: int) -> tuple[Tensor, Tensor]:
-    """Like the op, but with every column's boundaries filled up with infinity to one length, ``[C, longest]``."""
+    """Like the op, but with the boundaries as `filled` has them."""
     B = x.shape[0]
     places = torch.searchsorted(boundaries, x[:, :C].T.contiguous(), right=True, out_int32=True).T.contiguous()
     pairs = x[:, C:].view(B, -1, 2)

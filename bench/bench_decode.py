@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import baselines
 import pytest
 import torch
@@ -17,17 +15,11 @@ def native(w: Workload) -> tuple[Tensor, Tensor]:
     return ops.decode(w.x, w.table.offsets, w.boundaries, w.starts)
 
 
-def filled(w: Workload) -> Tensor:
-    """Every column's boundaries with infinity after them, ``[C, longest]``."""
-    columns = [w.boundaries[a:b] for a, b in zip(w.starts[:-1], w.starts[1:], strict=True)]
-    return torch.nn.utils.rnn.pad_sequence(columns, batch_first=True, padding_value=math.inf)
-
-
 @pytest.fixture(scope="module")
 def checked(workload: Workload) -> Workload:
     w = workload.head(2000)
     truth = reference.decode(w.x, w.table.offsets, w.boundaries, w.starts)
-    for results in (native(w), baselines.decode(w.x, filled(w), CONTINUOUS)):
+    for results in (native(w), baselines.decode(w.x, baselines.filled(w.boundaries, w.starts), CONTINUOUS)):
         for result, wanted in zip(results, truth, strict=True):
             assert_close("decode", result, wanted, torch.float32)
     return workload
@@ -39,5 +31,5 @@ def bench_decode(timer: Timer, checked: Workload, implementation: str) -> None:
         timer("decode", implementation, lambda: native(w))
         return
     plain = baselines.compiled(baselines.decode) if implementation == "compile" else baselines.decode
-    boundaries = filled(w)
+    boundaries = baselines.filled(w.boundaries, w.starts)
     timer("decode", implementation, lambda: plain(w.x, boundaries, CONTINUOUS))

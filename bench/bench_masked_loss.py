@@ -8,6 +8,8 @@ from typing import Any
 import baselines
 import pytest
 import torch
+from roofline import Copy, batch_bytes
+from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
 from torch import Tensor
@@ -15,6 +17,7 @@ from workload import Workload
 
 from missdiff_fast import ops, reference
 
+IMPLEMENTATIONS = [*USUAL, "copy"]
 MEAN_WEIGHT = 0.3
 
 
@@ -71,9 +74,23 @@ def checked(workload: Workload) -> Workload:
 PLAIN: dict[str, Callable[..., Any]] = {"eager": lambda function: function, "compile": baselines.compiled}
 
 
+def moved_bytes(w: Workload) -> int:
+    """The batch, its values, weights and prediction are read, and the gradient written."""
+    assert w.table.values is not None
+    return batch_bytes(w, w.table.values, w.weight) + 2 * w.prediction.nbytes
+
+
+def moved_noise_bytes(w: Workload) -> int:
+    """The batch and the prediction are read, and the gradient written; the noise is drawn again."""
+    return batch_bytes(w) + 2 * w.x.nbytes
+
+
 def bench_masked_loss(timer: Timer, checked: Workload, implementation: str) -> None:
     if implementation == "native":
         timer("masked_loss", implementation, lambda: native(checked, checked.column_weight))
+        return
+    if implementation == "copy":
+        timer("masked_loss", implementation, Copy(moved_bytes(checked)))
         return
     loss = PLAIN[implementation](baselines.masked_loss)
     timer("masked_loss", implementation, lambda: plain(checked, loss, checked.column_weight))
@@ -82,6 +99,9 @@ def bench_masked_loss(timer: Timer, checked: Workload, implementation: str) -> N
 def bench_masked_noise_loss(timer: Timer, checked: Workload, implementation: str) -> None:
     if implementation == "native":
         timer("masked_noise_loss", implementation, lambda: native_noise(checked))
+        return
+    if implementation == "copy":
+        timer("masked_noise_loss", implementation, Copy(moved_noise_bytes(checked)))
         return
     loss = PLAIN[implementation](baselines.masked_noise_loss)
     timer("masked_noise_loss", implementation, lambda: plain_noise(checked, loss))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import baselines
 import pytest
 import torch
+from plain import PlainBackend, make_networks
+from roofline import Products, forward_sizes
+from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
 from torch import Tensor
@@ -16,66 +16,52 @@ from missdiff_fast import ops, reference
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
-from missdiff_fast.networks import Denoiser
 from missdiff_fast.sampling import TILE
 
+IMPLEMENTATIONS = [*USUAL, "sgemm"]
 ROWS = 8 * TILE
 
 
 class Case:
-    """A network with weights that are not 0, and rows to draw."""
+    """Rows to draw, and a network to draw them with."""
 
     def __init__(self, workload: Workload) -> None:
-        torch.manual_seed(0)
-        self.network = Denoiser(workload.table.layout)
-        torch.nn.init.normal_(self.network.outputs.weight, std=0.1)
+        self.networks, self.workload = make_networks(workload.table.layout), workload.head(ROWS)
         solver = SolverConfig()
         sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
-        self.levels, self.coefficients = sigmas[:-1].float(), dpm_solver_2m(sigmas).float()
-        self.keys = workload.key.expand(solver.steps, 2)
-        self.offsets, self.workload = workload.table.offsets, workload
-        self.x = solver.sigma_max * workload.x[:ROWS]
-
-    def functions(self, compiled: bool) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
-        """Network and step."""
-        if not compiled:
-            return self.network, baselines.step
-        return baselines.compiled(self.network), baselines.compiled(baselines.step)
+        self.x, self.levels = solver.sigma_max * self.workload.x, sigmas[:-1].float()
+        keys = workload.key.expand(solver.steps, 2)
+        self.solver = (workload.table.offsets, self.levels, dpm_solver_2m(sigmas).float(), self.workload.rows, keys)
 
     @torch.inference_mode()
-    def native(self) -> Tensor:
-        w, count = self.workload, len(self.x)
-        solver = (self.offsets, self.levels, self.coefficients, w.rows[:count], self.keys)
-        return ops.mlp_sample(self.network, self.x, w.states[:count], *solver)
+    def sample(self, implementation: str) -> Tensor:
+        w, network = self.workload, self.networks[implementation]
+        if implementation == "native":
+            return ops.mlp_sample(network, self.x, w.states, *self.solver)
+        step = PlainBackend(implementation == "compile").step
+        tiles = zip(self.x.split(TILE), w.states.split(TILE), strict=True)
+        return torch.cat([reference.mlp_sample(network, x, s, *self.solver, step=step) for x, s in tiles])
 
     @torch.inference_mode()
-    def plain(self, network: Callable[..., Tensor], step: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
-        numbers = [tuple(row) for row in self.coefficients.tolist()]
-        out = []
-        for x, states in zip(self.x.split(TILE), self.workload.states[: len(self.x)].split(TILE), strict=True):
-            previous = torch.zeros_like(x)
-            for i, c in enumerate(numbers):
-                x, previous = step(x, network(x, self.levels[i : i + 1], states), previous, states, c)
-            out.append(x)
-        return torch.cat(out)
+    def reference(self) -> Tensor:
+        return reference.mlp_sample(self.networks["native"], self.x, self.workload.states, *self.solver)
+
+    def products(self) -> Products:
+        """Those of every tile and step, without what the states contribute, which no step changes."""
+        rows = min(TILE, len(self.x))
+        sizes = forward_sizes(self.networks["native"], rows, inputs=self.x.shape[1])
+        return Products(sizes, times=len(self.levels) * len(self.x) // rows)
 
 
 @pytest.fixture(scope="module")
-def case(workload: Workload) -> Case:
+def case(workload: Workload, implementations: list[str]) -> Case:
     case = Case(workload)
-    with torch.inference_mode():
-        w, count = workload, len(case.x)
-        solver = (case.offsets, case.levels, case.coefficients, w.rows[:count], case.keys)
-        truth = reference.mlp_sample(case.network, case.x, w.states[:count], *solver)
-    assert_close("mlp_sample", case.native(), truth)
-    for compiled in (False, True):
-        assert_close("mlp_sample", case.plain(*case.functions(compiled)), truth)
+    truth = case.reference()
+    for implementation in implementations:
+        assert_close("mlp_sample", case.sample(implementation), truth)
     return case
 
 
 def bench_mlp_sample(timer: Timer, case: Case, implementation: str) -> None:
-    if implementation == "native":
-        timer("mlp_sample", implementation, case.native)
-    else:
-        functions = case.functions(implementation == "compile")
-        timer("mlp_sample", implementation, lambda: case.plain(*functions))
+    function = case.products() if implementation == "sgemm" else lambda: case.sample(implementation)
+    timer("mlp_sample", implementation, function)

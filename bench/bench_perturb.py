@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import baselines
 import pytest
+from roofline import Copy, batch_bytes
+from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
 from torch import Tensor
 from workload import Workload
 
 from missdiff_fast import ops, reference
+
+IMPLEMENTATIONS = [*USUAL, "copy"]
 
 
 def native(w: Workload) -> Tensor:
@@ -27,10 +31,18 @@ def checked(workload: Workload) -> Workload:
     return workload
 
 
+def moved_bytes(w: Workload) -> int:
+    """The batch and its coefficients are read, and the encoded rows written."""
+    return batch_bytes(w, w.alpha, w.sigma) + w.x.nbytes
+
+
 def bench_perturb(timer: Timer, checked: Workload, implementation: str) -> None:
     w = checked
     if implementation == "native":
         timer("perturb", implementation, lambda: native(w))
+        return
+    if implementation == "copy":
+        timer("perturb", implementation, Copy(moved_bytes(w)))
         return
     plain = baselines.compiled(baselines.perturb) if implementation == "compile" else baselines.perturb
     cells = w.table.continuous, w.table.codes, w.rows, w.states, w.alpha, w.sigma

@@ -5,6 +5,8 @@ from __future__ import annotations
 import baselines
 import pytest
 import torch
+from roofline import Copy
+from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
 from torch import Tensor
@@ -12,6 +14,7 @@ from workload import Workload
 
 from missdiff_fast import ops, reference
 
+IMPLEMENTATIONS = [*USUAL, "copy"]
 COEFFICIENTS = {"step": (0.6, 0.9, -0.3, 0.0), "step with noise": (0.6, 0.9, -0.3, 0.4)}
 
 
@@ -26,11 +29,16 @@ def checked(workload: Workload) -> Workload:
     for numbers in COEFFICIENTS.values():
         c = torch.tensor(numbers)
         truth = reference.step(w.x, w.prediction, w.previous, w.states, w.table.offsets, c, w.rows, w.key)
-        plain = baselines.step(w.x, w.prediction, w.previous, w.states, numbers, noise)
+        plain = baselines.step(w.x, w.prediction, w.previous, w.states, numbers, noise, noisy=bool(numbers[3]))
         for results in (native(w, c), plain):
             for result, wanted in zip(results, truth, strict=True):
                 assert_close("step", result, wanted)
     return workload
+
+
+def moved_bytes(w: Workload) -> int:
+    """States, row, prediction and the one before are read, and both results written; nothing is read for the noise."""
+    return w.states.nbytes + 5 * w.x.nbytes
 
 
 @pytest.mark.parametrize("name", COEFFICIENTS)
@@ -40,5 +48,10 @@ def bench_step(timer: Timer, checked: Workload, name: str, implementation: str) 
         c = torch.tensor(numbers)
         timer(name, implementation, lambda: native(w, c))
         return
-    plain = baselines.compiled(baselines.step) if implementation == "compile" else baselines.step
-    timer(name, implementation, lambda: plain(w.x, w.prediction, w.previous, w.states, numbers))
+    if implementation == "copy":
+        timer(name, implementation, Copy(moved_bytes(w)))
+        return
+    plain, c = baselines.step, numbers
+    if implementation == "compile":
+        plain, c = baselines.compiled(baselines.step), torch.tensor(numbers)
+    timer(name, implementation, lambda: plain(w.x, w.prediction, w.previous, w.states, c, noisy=bool(numbers[3])))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pandas as pd
@@ -14,20 +16,25 @@ import torch
 import missdiff_fast
 from missdiff_fast._library import build_info
 
+# What the benchmarks write themselves.
+_RESULTS = ("bench/results", "docs", "README.md")
+
 
 def commit() -> str:
-    """The commit of the working tree, with a plus sign where it has been changed since."""
-    folder = Path(__file__).parent
+    """The commit of the working tree, with a plus sign where it has been changed since (results do not count)."""
+    others = [":/", *(f":(top,exclude){path}" for path in _RESULTS)]
     try:
-        head = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
-        )
-        state = subprocess.run(
-            ["git", "status", "--porcelain", "-uno"], cwd=folder, capture_output=True, text=True, check=True
-        )
+        head = _git("rev-parse", "--short", "HEAD")
+        changes = _git("status", "--porcelain", "-uno", "--", *others)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return head.stdout.strip() + ("+" if state.stdout.strip() else "")
+    return head + ("+" if changes else "")
+
+
+def _git(*arguments: str) -> str:
+    folder = Path(__file__).parent
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def processor() -> str:
@@ -41,12 +48,31 @@ def processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def describe() -> str:
-    """One line: machine, versions, commit."""
+def facts() -> dict[str, Any]:
+    """Machine, versions, threads and commit, to be stored with figures."""
+    return {
+        "machine": {"processor": processor(), "cores": os.cpu_count(), "simd": build_info()["simd"]},
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+            "pandas": pd.__version__,
+            "missdiff_fast": missdiff_fast.__version__,
+        },
+        "threads": torch.get_num_threads(),
+        "commit": commit(),
+    }
+
+
+def describe(known: Mapping[str, Any] | None = None) -> str:
+    """One line: machine, versions, commit; of this process, or of stored facts."""
+    known = facts() if known is None else known
+    machine, versions = known["machine"], dict(known["versions"])
+    own = versions.pop("missdiff_fast")
     return (
-        f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, SIMD {build_info()['simd']}; "
-        f"Python {platform.python_version()}, torch {torch.__version__}, numpy {numpy.__version__}, "
-        f"missdiff_fast {missdiff_fast.__version__} at {commit()}"
+        f"{machine['processor']}, {machine['cores']} cores, {known['threads']} threads, SIMD {machine['simd']}; "
+        f"Python {versions.pop('python')}, {', '.join(f'{name} {version}' for name, version in versions.items())}, "
+        f"missdiff_fast {own} at {known['commit']}"
     )
 
 

@@ -11,12 +11,13 @@ from missdiff_fast.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 CONTINUOUS, PAIRS = 27, 46
+LAYOUT = Layout(CONTINUOUS, (2,) * PAIRS)
 MISSING = 0.1
 
 
 @dataclass(frozen=True)
 class Workload:
-    """All rows of a table in one batch: N = B, C = 27, K = 46 pairs, D = 119."""
+    """All rows of a table in one batch: N = B, and by default C = 27, K = 46 pairs, D = 119."""
 
     table: EncodedTable
     rows: Tensor  # int64 [B], shuffled, as in training
@@ -46,20 +47,20 @@ class Workload:
         return Workload(self.table, **whole, **cut)
 
 
-def make_workload(size: int) -> Workload:
-    """A seeded workload of so many rows."""
+def make_workload(size: int, layout: Layout = LAYOUT) -> Workload:
+    """A seeded workload of so many rows; all categorical columns have as many categories."""
     g = torch.Generator().manual_seed(0)
-    layout = Layout(CONTINUOUS, (2,) * PAIRS)
-    scores = torch.randn(size, CONTINUOUS, generator=g)
-    values = torch.randn(size, CONTINUOUS, generator=g)
-    codes = torch.randint(2, (size, PAIRS), generator=g, dtype=torch.int16)
+    C, K = layout.num_continuous, layout.num_categorical
+    scores = torch.randn(size, C, generator=g)
+    values = torch.randn(size, C, generator=g)
+    codes = torch.randint(layout.cardinalities[0], (size, K), generator=g, dtype=torch.int16)
     absent = torch.rand(size, layout.num_columns, generator=g) < MISSING
-    scores[absent[:, :CONTINUOUS]] = torch.nan
-    values[absent[:, :CONTINUOUS]] = torch.nan
-    codes[absent[:, CONTINUOUS:]] = -1
+    scores[absent[:, :C]] = torch.nan
+    values[absent[:, :C]] = torch.nan
+    codes[absent[:, C:]] = -1
     sigma = torch.exp(1.4 * torch.randn(size, generator=g) - 0.5)
     # As many distinct values as hospital columns have: from a pain score of 10 to a lactate of thousands.
-    counts = torch.logspace(1, 3.5, CONTINUOUS).long()
+    counts = torch.logspace(1, 3.5, C).long()
     boundaries = torch.cat([torch.randn(int(n), generator=g).sort().values for n in counts])
     return Workload(
         EncodedTable(scores, codes, layout, values),
@@ -70,7 +71,7 @@ def make_workload(size: int) -> Workload:
         (1 + sigma**2) / sigma**2,
         torch.linspace(0.5, 5.0, layout.num_columns),
         make_key(0, 0),
-        torch.randn(size, layout.width + CONTINUOUS, generator=g),
+        torch.randn(size, layout.width + C, generator=g),
         torch.randn(size, layout.width, generator=g),
         torch.randn(size, layout.width, generator=g),
         boundaries,

@@ -1,0 +1,139 @@
+"""The default model in plain PyTorch, eager or compiled: the package's own loops with the ops of baselines.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import baselines
+import torch
+from torch import Tensor
+
+from missdiff_fast import reference
+from missdiff_fast.config import Config
+from missdiff_fast.diffusion.schedule import noise_weight
+from missdiff_fast.learner import Lesson, TorchLearner
+from missdiff_fast.methods import ColumnStates, Method
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.table import Codec, EncodedTable, Layout
+
+
+class EagerDenoiser(Denoiser):
+    """A network that the package has no native pass for."""
+
+
+class CompiledDenoiser(Denoiser):
+    """The same through torch.compile."""
+
+    forward = baselines.compiled(Denoiser.forward)
+
+
+def make_networks(layout: Layout) -> dict[str, Denoiser]:
+    """One network, with an output that is not 0, as each implementation runs it."""
+    torch.manual_seed(0)
+    networks = {"native": Denoiser(layout), "eager": EagerDenoiser(layout), "compile": CompiledDenoiser(layout)}
+    torch.nn.init.normal_(networks["native"].outputs.weight, std=0.1)
+    for network in networks.values():
+        network.load_state_dict(networks["native"].state_dict())
+    return networks
+
+
+class PlainBackend:
+    """What `missdiff_fast.ops` is to the package, for tables whose categorical columns are pairs.
+
+    With ``philox`` its noise is the package's own, to be compared with it; without, PyTorch's, which is the faster.
+    """
+
+    make_key = staticmethod(reference.make_key)
+
+    def __init__(self, compile_it: bool, *, philox: bool = False) -> None:
+        self.compiled, self.philox, self._boundaries = compile_it, philox, torch.empty(0)
+        functions = (baselines.perturb, baselines.masked_loss, baselines.step, baselines.decode, rows_to_loss)
+        if compile_it:
+            functions = tuple(baselines.compiled(function) for function in functions)
+        self._perturb, self._masked_loss, self._step, self._decode, self.rows_to_loss = functions
+
+    def uniform(self, rows: Tensor, columns: int, key: Tensor) -> Tensor:
+        return reference.uniform(rows, columns, key) if self.philox else torch.rand(len(rows), columns)
+
+    def normal(self, rows: Tensor, columns: int, key: Tensor) -> Tensor:
+        return reference.normal(rows, columns, key) if self.philox else torch.randn(len(rows), columns)
+
+    def perturb(
+        self, table: EncodedTable, rows: Tensor, states: Tensor, alpha: Tensor, sigma: Tensor, key: Tensor
+    ) -> Tensor:
+        noise = self.noise(rows, table.layout.width, key)
+        return self._perturb(table.continuous, table.codes, rows, states, alpha, sigma, noise)
+
+    def noise(self, rows: Tensor, columns: int, key: Tensor) -> Tensor | None:
+        """What the ops are to take for theirs."""
+        return reference.normal(rows, columns, key) if self.philox else None
+
+    def masked_loss(
+        self, prediction: Tensor, table: EncodedTable, rows: Tensor, states: Tensor, weight: Tensor, **options: Any
+    ) -> Tensor:
+        cells = table.continuous, table.codes, table.values
+        return self._masked_loss(prediction, *cells, rows, states, weight, **options)
+
+    def step(
+        self, x: Tensor, prediction: Tensor, previous: Tensor | None, states: Tensor, _: Tensor, c: Tensor, *__: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Without noise, as the default solver takes it."""
+        previous = torch.zeros_like(x) if previous is None else previous
+        return self._step(x, prediction, previous, states, c if self.compiled else c.tolist())
+
+    def decode(self, x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        if boundaries is not self._boundaries:
+            self._boundaries, self._filled = boundaries, baselines.filled(boundaries, starts)
+        return self._decode(x, self._filled, int(offsets[0]))
+
+
+def rows_to_loss(
+    network: Denoiser, continuous: Tensor, codes: Tensor, values: Tensor, rows: Tensor, states: Tensor, judged: Tensor,
+    sigma: Tensor, noise: Tensor | None, mean_weight: float, column_weight: Tensor,
+) -> Tensor:  # fmt: skip
+    """All of a training step that is differentiated, to be one graph."""
+    x = baselines.perturb(continuous, codes, rows, states, torch.ones_like(sigma), sigma, noise)
+    prediction = network(x, sigma, states)
+    weights = noise_weight(sigma), mean_weight, column_weight
+    return baselines.masked_loss(prediction, continuous, codes, values, rows, judged, *weights)
+
+
+class PlainLearner(TorchLearner):
+    """Takes the place of `missdiff_fast.learner.make_learner`."""
+
+    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
+        t = lesson.table
+        loss: Tensor = self.backend.rows_to_loss(
+            *(self.network, t.continuous, t.codes, t.values, lesson.rows, lesson.states, lesson.judged, lesson.sigma),
+            *(self.backend.noise(lesson.rows, t.layout.width, lesson.key), self.objective.mean_weight),
+            self.column_weight,
+        )
+        self.optimizer.param_groups[0]["lr"] = learning_rate
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        self.average.update()
+        return loss.detach()
+
+
+@contextmanager
+def plain_pytorch(*, compile_it: bool, philox: bool = False) -> Iterator[None]:
+    """Within, `missdiff_fast.MissDiff` fits and draws in plain PyTorch."""
+    network, backend = CompiledDenoiser if compile_it else EagerDenoiser, PlainBackend(compile_it, philox=philox)
+
+    class PlainStates(ColumnStates):
+        def _network(self) -> Denoiser:
+            return network(self.codec.layout, **vars(self.config.network))
+
+    def make_method(codec: Codec, config: Config, device: torch.device, _: ModuleType) -> Method:
+        return PlainStates(codec, config, device, backend)  # type: ignore[arg-type]
+
+    with (
+        patch("missdiff_fast.model.make_method", make_method),
+        patch("missdiff_fast.training.make_learner", PlainLearner),
+    ):
+        yield

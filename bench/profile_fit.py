@@ -1,0 +1,100 @@
+"""Where the time goes when the default model is fitted to a table of MIMIC4ED's size and draws as many rows.
+
+    python bench/profile_fit.py [--rows 353150] [--steps N] [--threads 2] [--bare] [--save]
+
+By Python's own profiler and the clock on the wall. A call of a native op is one function, and what its threads do in it
+is not seen; with ``--bare`` nothing is profiled, for perf or py-spy to look in from outside (docs/benchmarks.md).
+``--save`` writes bench/results/profile.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import store
+import torch
+from environment import describe, facts
+from timing import FULL_SIZE
+
+import missdiff_fast
+from missdiff_fast import MissDiff
+from missdiff_fast.datasets import simulate_mimic4ed
+
+SHOWN = 15
+PACKAGE = Path(missdiff_fast.__file__).parent.parent
+
+
+def name_of(function: tuple[str, int, str]) -> str:
+    """A function of the profiler as it is called in the table: module and name, or the built-in's own name."""
+    file, _, name = function
+    builtin = re.fullmatch(r"<built-in method (?:torch\._ops\.)?(.+)>", name)
+    if builtin:
+        return builtin[1]
+    method = re.fullmatch(r"<method '(.+)' of '(.+)' objects>", name)
+    if method:
+        return f"{method[2].removeprefix('torch._C.')}.{method[1]}"
+    path = Path(file)
+    inside = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else Path(path.name)
+    return f"{'.'.join(inside.with_suffix('').parts)}.{name}"
+
+
+def table(stats: pstats.Stats, shown: int = SHOWN) -> list[dict[str, Any]]:
+    """Functions by the time that they spend themselves, the longest first, and all others in one line."""
+    calls: dict[str, list[float]] = {}
+    for function, (_, count, own, _, _) in stats.stats.items():  # type: ignore[attr-defined]
+        entry = calls.setdefault(name_of(function), [0, 0.0])
+        entry[0] += count
+        entry[1] += own
+    total = sum(own for _, own in calls.values())
+    longest = sorted(calls.items(), key=lambda item: -item[1][1])
+    rest = [sum(column) for column in zip(*(entry for _, entry in longest[shown:]), strict=True)] or [0, 0.0]
+    return [
+        {"function": name, "calls": int(count), "seconds": round(own, 3), "share": round(own / total, 4)}
+        for name, (count, own) in [*longest[:shown], ("all others", rest)]
+    ]
+
+
+def fit_and_sample(rows: int, steps: int | None, call: Callable[[Callable[[], Any]], Any]) -> dict[str, float]:
+    """Seconds of both, each called by ``call``."""
+    frame, seconds = simulate_mimic4ed(rows, random_state=0), {}
+    model = MissDiff(steps=steps, random_state=0, verbose=False)
+    for name, function in {"fit": lambda: model.fit(frame), "sample": lambda: model.sample(rows)}.items():
+        began = time.perf_counter()
+        call(function)
+        seconds[name] = round(time.perf_counter() - began, 2)
+    return seconds
+
+
+def main() -> None:
+    """Run what the command line asks for, and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=FULL_SIZE)
+    parser.add_argument("--steps", type=int, help="of training; the default model's own by default")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bare", action="store_true")
+    parser.add_argument("--save", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    known = facts()
+    if arguments.bare:
+        print(fit_and_sample(arguments.rows, arguments.steps, lambda function: function()))
+        return
+    profiler = cProfile.Profile()
+    seconds = fit_and_sample(arguments.rows, arguments.steps, profiler.runcall)
+    found = {**known, "rows": arguments.rows, "seconds": seconds, "functions": table(pstats.Stats(profiler))}
+    print(describe(found), seconds, sep="\n")
+    for part in found["functions"]:
+        print(f"{part['share']:7.1%} {part['seconds']:9.2f} s {part['calls']:9,} calls  {part['function']}")
+    if arguments.save:
+        store.write(store.PROFILE, found)
+
+
+if __name__ == "__main__":
+    main()

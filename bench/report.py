@@ -1,0 +1,167 @@
+"""Writes the figures of the benchmarks into README.md and docs/benchmarks.md, from what is stored in bench/results.
+
+    python bench/report.py
+
+A page marks the place of a table by ``<!-- bench: NAME -->`` and ``<!-- end -->``; what stands between is replaced. So
+no figure of a page is typed, and a test holds the pages to the results. A dash is a figure that is not stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import store
+from environment import describe
+from timing import IMPLEMENTATIONS, OTHERS, STATISTICS
+
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
+PLOT = ROOT / "docs" / "sweeps.png"
+# The ops in the order of the pages, and what they are called there.
+OPS = {
+    "perturb": "`perturb`",
+    "masked_loss": "`masked_loss`, forward and backward",
+    "masked_noise_loss": "`masked_noise_loss`, forward and backward",
+    "step": "`step`",
+    "step with noise": "`step` with noise",
+    "decode": "`decode`",
+    "mlp_train_step": "training step, `mlp_train_step`",
+    "mlp_sample": "sampler, `mlp_sample`",
+    "mlp_predict": "imputation, `mlp_predict`",
+    "codec fit": "codec, fit",
+    "codec encode": "codec, encode",
+    "codec encode, seed": "codec, encode with a seed",
+    "codec decode": "codec, decode",
+    "codec round trip": "codec, encode and decode",
+    "codec decode_means": "codec, decode means",
+    "codec fill": "codec, fill",
+    "fit and sample": "fit and sample, end to end",
+}
+_YARDSTICKS = {"copy": ("bytes", "B"), "sgemm": ("flops", "FLOP")}
+_NAMES = {"eager": "eager PyTorch", "compile": "torch.compile", "pandas": "pandas"}
+_NONE = "-"
+
+Run = Mapping[str, Any]
+
+
+def fill(page: str, blocks: Mapping[str, str]) -> str:
+    """The page with every marked place filled; KeyError for one of which there is no block."""
+    marked = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+    return marked.sub(lambda found: f"{found[1]}{blocks[found[2]]}\n{found[3]}", page)
+
+
+def blocks(runs: Mapping[str, Run], profile: Run, *, has_plot: bool) -> dict[str, str]:
+    """The text of every place."""
+    full = runs.get("full", {})
+    return {
+        "ratios": _measured(full, ratios),
+        "times": _measured(full, times),
+        "roofline": _measured(full, roofline),
+        "check": _measured(runs.get("check", {}), check),
+        "profile": _measured(profile, functions),
+        "sweeps": "![Cost by rows, columns, categories and threads](sweeps.png)" if has_plot else "Not measured yet.",
+    }
+
+
+def _measured(run: Run, table: Callable[[Run], str]) -> str:
+    return table(run) if run else "Not measured yet."
+
+
+def _conditions(run: Run) -> str:
+    return f"{run['rows']:,} rows, {STATISTICS[run['statistic']]} of up to {run['rounds']} rounds: {describe(run)}."
+
+
+def ratios(run: Run) -> str:
+    """For the README: how many times faster, and the share of what the machine can do."""
+    rivals, rows = _rivals(run), []
+    for entry, name in _entries(run):
+        found = entry["ratios"]
+        share = next((f"{_percent(found[of])} of {of}" for of in _YARDSTICKS if of in found), _NONE)
+        rows.append([name, *(_number(found.get(rival), 1) for rival in rivals), share])
+    header = ["times faster than", *(_NAMES[rival] for rival in rivals), "of what the machine can do"]
+    return _table(header, rows) + f"\n\n{_conditions(run)}"
+
+
+def times(run: Run) -> str:
+    """Milliseconds, and how many times faster native is than each rival."""
+    rivals, rows = _rivals(run), []
+    for entry, name in _entries(run):
+        milliseconds = {who: 1e3 * seconds for who, seconds in entry["seconds"].items()}
+        rows.append([name, *(_number(milliseconds.get(who), 1) for who in ("native", *rivals))])
+        rows[-1] += [_number(entry["ratios"].get(rival)) for rival in rivals]
+    header = ["ms", "native", *rivals, *(f"{rival} / native" for rival in rivals)]
+    return _table(header, rows) + f"\n\n{_conditions(run)}"
+
+
+def roofline(run: Run) -> str:
+    """What an op has to move or multiply, how fast it does, and how fast the machine can."""
+    rows = []
+    for entry, name in _entries(run):
+        for yardstick, (key, unit) in _YARDSTICKS.items():
+            if yardstick in entry["seconds"]:
+                work = entry["work"][key] / 1e9
+                rates = [f"{work / entry['seconds'][who]:.1f} G{unit}/s" for who in ("native", yardstick)]
+                rows.append([name, f"{work:.3g} G{unit}", *rates, _percent(entry["ratios"][yardstick])])
+    if not rows:
+        return "Not measured yet."
+    return _table(["", "work", "native", "copy or sgemm", "share"], rows) + f"\n\n{_conditions(run)}"
+
+
+def check(run: Run) -> str:
+    """The ratios that `make bench-check` holds a run to."""
+    rows = [[name, _number(found)] for entry, name in _entries(run) for found in entry["ratios"].values()]
+    return _table(["", "rival / native"], rows) + f"\n\n{_conditions(run)}"
+
+
+def functions(run: Run) -> str:
+    """Where the time of a fit and a sample goes."""
+    rows = [
+        [f"`{part['function']}`", f"{part['calls']:,}", f"{part['seconds']:.1f}", _percent(part["share"], 1)]
+        for part in run["functions"]
+    ]
+    took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run["seconds"].items())
+    header = ["function", "calls", "seconds of its own", "share"]
+    return _table(header, rows) + f"\n\n{run['rows']:,} rows; under the profiler {took}: {describe(run)}."
+
+
+def _entries(run: Run) -> list[tuple[Mapping[str, Any], str]]:
+    """Figures and name of every op that is or should be there."""
+    nothing: Mapping[str, Any] = {"seconds": {}, "ratios": {}}
+    names = {**OPS, **{op: f"`{op}`" for op in run["ops"] if op not in OPS}}
+    return [(run["ops"].get(op, nothing), name) for op, name in names.items()]
+
+
+def _rivals(run: Run) -> list[str]:
+    """The usual ones, and what others were measured."""
+    return [*IMPLEMENTATIONS[1:], *(name for name in OTHERS if any(name in e["ratios"] for e in run["ops"].values()))]
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return _NONE if value is None else f"{value:,.{digits}f}"
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *rows))
+
+
+def current() -> dict[str, str]:
+    """The text of every place, from what is stored now."""
+    return blocks(store.read(), store.read(store.PROFILE), has_plot=PLOT.exists())
+
+
+def main() -> None:
+    """Fill the pages."""
+    for page in PAGES:
+        page.write_text(fill(page.read_text(encoding="utf-8"), current()), encoding="utf-8")
+        print(f"filled {page}")
+
+
+if __name__ == "__main__":
+    main()

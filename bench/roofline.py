@@ -1,0 +1,63 @@
+"""What the machine can do at most: the yardsticks that a native op's rate is a share of, timed as its rivals are.
+
+`copy` moves as many bytes as the op has to, half of them read and half written; `sgemm` does the op's matrix products
+in PyTorch. Both are threaded as the op is, and get their memory beforehand, which the op does not.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from workload import Workload
+
+from missdiff_fast.networks import Denoiser
+
+
+class Copy:
+    """A copy that moves so many bytes."""
+
+    def __init__(self, num_bytes: int) -> None:
+        self.work = {"bytes": num_bytes}
+        self.source = torch.ones(num_bytes // 8)
+        self.target = torch.empty_like(self.source)
+
+    def __call__(self) -> None:
+        self.target.copy_(self.source)
+
+
+class Products:
+    """Products of matrices of these sizes, (M, K, N) for ``[M, K] @ [K, N]``, all of them so many times."""
+
+    def __init__(self, sizes: list[tuple[int, int, int]], times: int = 1) -> None:
+        self.work = {"flops": times * sum(2 * m * k * n for m, k, n in sizes)}
+        self.times = times
+        self.operands = [(torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)) for m, k, n in sizes]
+
+    def __call__(self) -> None:
+        for _ in range(self.times):
+            for left, right, out in self.operands:
+                torch.mm(left, right, out=out)
+
+
+def batch_bytes(w: Workload, *others: Tensor) -> int:
+    """Bytes of what every op on a batch reads once: row numbers, states, scores and codes; and of other tensors."""
+    table = w.table
+    per_row = (w.rows, w.states, table.continuous, table.codes, *others)
+    return len(w.rows) * sum(tensor[0].nbytes for tensor in per_row)
+
+
+def forward_sizes(network: Denoiser, rows: int, inputs: int | None = None) -> list[tuple[int, int, int]]:
+    """The products of a pass of so many rows, but for the noise level's; ``inputs`` are all of the first layer's."""
+    linear = [layer for block in network.blocks for layer in (block.up, block.down)]
+    inputs = network.inputs.in_features if inputs is None else inputs
+    later = [(rows, layer.in_features, layer.out_features) for layer in (*linear, network.outputs)]
+    return [(rows, inputs, network.width), *later]
+
+
+def training_sizes(network: Denoiser, rows: int) -> list[tuple[int, int, int]]:
+    """The products of a training step: forward, gradients of weights, and those of rows but where none is needed."""
+    first, *later = forward_sizes(network, rows)
+    raw, embedding = [(rows, layer.in_features, layer.out_features) for layer in (network.level[0], network.level[2])]
+    forward = [raw, embedding, first, *later]
+    weights = [(n, m, k) for m, k, n in forward]
+    return [*forward, *weights, *((m, n, k) for m, k, n in (embedding, *later))]
