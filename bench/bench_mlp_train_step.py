@@ -13,6 +13,7 @@ from workload import Workload
 
 from missdiff_fast import ops
 from missdiff_fast.config import ObjectiveConfig, TrainingConfig
+from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.learner import Lesson, NativeLearner
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import lay_out
@@ -34,7 +35,7 @@ def make_learner(w: Workload, implementation: str, *, philox: bool = False) -> N
 
 
 def lesson(w: Workload) -> Lesson:
-    return Lesson(w.table, w.rows, w.states, w.states, w.sigma, w.key)
+    return Lesson(w.table, w.rows, w.states, w.states, w.sigma, noise_weight(w.sigma), w.key)
 
 
 @pytest.fixture(scope="module")

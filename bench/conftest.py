@@ -68,8 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = (CHECK.longer() if save else CHECK) if check else FULL
     settings = replace(settings, **{name: number for name, number in changes.items() if number is not None})
     torch.set_num_threads(settings.threads)
-    if check:
-        keep_memory()
+    keep_memory()
     stored = store.read(path).get("check") if check and not save else None
     if check and not save and not stored:
         raise pytest.UsageError(f"{path} has no check to compare with: `make bench-save` on a quiet machine stores one")

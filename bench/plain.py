@@ -14,7 +14,6 @@ from torch import Tensor
 
 from missdiff_fast import reference
 from missdiff_fast.config import Config
-from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.learner import Lesson, TorchLearner
 from missdiff_fast.methods import ColumnStates, Method
 from missdiff_fast.networks import Denoiser
@@ -93,12 +92,12 @@ class PlainBackend:
 
 def rows_to_loss(
     network: Denoiser, continuous: Tensor, codes: Tensor, values: Tensor, rows: Tensor, states: Tensor, judged: Tensor,
-    sigma: Tensor, noise: Tensor | None, mean_weight: float, column_weight: Tensor,
+    sigma: Tensor, weight: Tensor, noise: Tensor | None, mean_weight: float, column_weight: Tensor,
 ) -> Tensor:  # fmt: skip
     """All of a training step that is differentiated, to be one graph."""
     x = baselines.perturb(continuous, codes, rows, states, torch.ones_like(sigma), sigma, noise)
     prediction = network(x, sigma, states)
-    weights = noise_weight(sigma), mean_weight, column_weight
+    weights = weight, mean_weight, column_weight
     return baselines.masked_loss(prediction, continuous, codes, values, rows, judged, *weights)
 
 
@@ -109,7 +108,7 @@ class PlainLearner(TorchLearner):
         t = lesson.table
         loss: Tensor = self.backend.rows_to_loss(
             *(self.network, t.continuous, t.codes, t.values, lesson.rows, lesson.states, lesson.judged, lesson.sigma),
-            *(self.backend.noise(lesson.rows, t.layout.width, lesson.key), self.objective.mean_weight),
+            *(lesson.weight, self.backend.noise(lesson.rows, t.layout.width, lesson.key), self.objective.mean_weight),
             self.column_weight,
         )
         self.optimizer.param_groups[0]["lr"] = learning_rate

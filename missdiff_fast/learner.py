@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast.config import ObjectiveConfig
-from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState
 from missdiff_fast.sampling import runs_natively
@@ -29,10 +28,12 @@ class Lesson:
         int64 ``[B]``.
     states, judged : Tensor
         The columns' states as the network is told them, and as the loss is taken, uint8 ``[B, J]``.
-    sigma : Tensor
-        ``[B]``.
+    sigma, weight : Tensor
+        Noise levels, and weights of the squared errors of noisy scores, ``[B]``.
     key : Tensor
         Of the noise, int64 ``[2]``.
+    features : Tensor, optional
+        ``network.features(sigma)``, to be used again.
     """
 
     table: EncodedTable
@@ -40,7 +41,9 @@ class Lesson:
     states: Tensor
     judged: Tensor
     sigma: Tensor
+    weight: Tensor
     key: Tensor
+    features: Tensor | None = None
 
 
 class Learner(Protocol):
@@ -101,7 +104,7 @@ class TorchLearner:
             lesson.table,
             lesson.rows,
             lesson.judged,
-            noise_weight(sigma),
+            lesson.weight,
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
         )
@@ -134,12 +137,13 @@ class NativeLearner:
             lesson.states,
             lesson.judged,
             lesson.sigma,
-            noise_weight(lesson.sigma),
+            lesson.weight,
             lesson.key,
             learning_rate=learning_rate,
             decay=decay_of(self.state.steps, self.ema),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
+            features=lesson.features,
         )
         return loss
 

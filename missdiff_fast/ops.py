@@ -525,6 +525,7 @@ def mlp_train_step(
     decay: float,
     mean_weight: float = 0.3,
     column_weight: Tensor | None = None,
+    features: Tensor | None = None,
 ) -> Tensor:
     """One training step in one call; see `missdiff_fast.reference.mlp_train_step`.
 
@@ -549,6 +550,8 @@ def mlp_train_step(
         As in the reference.
     column_weight : Tensor, optional
         ``[J]``.
+    features : Tensor, optional
+        ``state.network.features(sigma)``, where they are known already: of many steps together they take less time.
 
     Returns
     -------
@@ -589,11 +592,13 @@ def mlp_train_step(
     _check("key", key, (torch.int64,), (2,))
     if column_weight is not None:
         _check("column_weight", column_weight, (own,), (table.layout.num_columns,))
+    if features is None:
+        features = network.features(sigma)
+    _check("features", features, (own,), (len(rows), 2 * len(network.frequency)))
     schedule = torch.tensor([learning_rate, state.steps + 1, decay], dtype=torch.float64)
     cells = (table.continuous, table.codes, table.values, _offsets(table))
-    levels = network.features(sigma)
     loss = _op("mlp_train_step")(
-        *(*flat.values(), *cells, rows, states, judged, sigma, levels, weight, key, schedule),
+        *(*flat.values(), *cells, rows, states, judged, sigma, features, weight, key, schedule),
         *(table.layout.width, network.width, len(network.blocks), float(mean_weight), column_weight),
     )
     if not torch.compiler.is_compiling():  # an op of the stable ABI does not tell autograd what it changed

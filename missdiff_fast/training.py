@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from types import ModuleType
 
 import torch
@@ -12,8 +13,10 @@ from torch import Tensor, nn
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
+from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.history import History, Progress
 from missdiff_fast.learner import Lesson, make_learner
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -108,7 +111,8 @@ def train(
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
-            for t, lesson in enumerate(_lessons(table, observed, filled, objective, phase, backend, seed)):
+            lessons = _lessons(network, table, observed, filled, objective, phase, backend, seed)
+            for t, lesson in enumerate(lessons):
                 rate = (1 - t / phase.steps) * min(1.0, (t + 1) / phase.warmup)
                 progress.add(learner.step(lesson, phase.learning_rate * rate))
     finally:
@@ -117,6 +121,7 @@ def train(
 
 
 def _lessons(
+    network: nn.Module,
     table: EncodedTable,
     observed: Tensor,
     filled: EncodedTable | None,
@@ -135,7 +140,7 @@ def _lessons(
     of_states, of_levels = (
         backend.make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels")
     )
-    noise_seed = derive(seed, "noise")
+    noise_seed = backend.make_key(derive(seed, "noise"), 0, device)[0]
     complete = table if filled is None else filled
     trusted = observed.double().mean(0) >= phase.trusted_rate
     size = min(phase.batch_size, len(table))
@@ -152,6 +157,9 @@ def _lessons(
         if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
             judged = states.masked_fill(~learnt, CLEAN)
-        parts = zip(*(tensor.split(size) for tensor in (rows, states, judged, sigma)), strict=True)
-        for t, (batch, seen_as, judged_as, levels) in enumerate(parts, phase.first_step + first):
-            yield Lesson(complete, batch, seen_as, judged_as, levels, backend.make_key(noise_seed, t, device))
+        steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
+        keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)
+        features = network.features(sigma).split(size) if isinstance(network, Denoiser) else repeat(None)
+        parts = zip(*(tensor.split(size) for tensor in (rows, states, judged, sigma, noise_weight(sigma))), strict=True)
+        for (of, seen_as, judged_as, levels, weight), key, known in zip(parts, keys, features, strict=False):
+            yield Lesson(complete, of, seen_as, judged_as, levels, weight, key, known)

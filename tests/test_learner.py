@@ -30,7 +30,7 @@ def _lessons(count: int, seed: int = 0) -> list[Lesson]:
         states = torch.where(table.observed()[rows], states, HIDDEN).to(torch.uint8)
         judged = states.masked_fill(torch.rand(states.shape, generator=g) < 0.1, CLEAN)
         sigma = torch.exp(torch.randn(128, generator=g) - 0.5)
-        lessons.append(Lesson(table, rows, states, judged, sigma, reference.make_key(seed, step)))
+        lessons.append(Lesson(table, rows, states, judged, sigma, noise_weight(sigma), reference.make_key(seed, step)))
     return lessons
 
 
@@ -65,7 +65,7 @@ def test_pytorchs_step_is_the_reference(backend: ModuleType) -> None:
     for step, lesson in enumerate(_lessons(3)):
         loss = reference.mlp_train_step(
             *(state, lesson.table, lesson.rows, lesson.states, lesson.judged, lesson.sigma),
-            *(noise_weight(lesson.sigma), lesson.key),
+            *(lesson.weight, lesson.key),
             learning_rate=1e-3,
             decay=decay_of(step, 0.99),
             mean_weight=0.7,

@@ -218,6 +218,8 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         ({"weight": b.weight[:-1]}, "weight"),
         ({"key": b.key[:1]}, "key"),
         ({"column_weight": torch.ones(3)}, "column_weight"),
+        ({"features": torch.ones(5, 3)}, "features"),
+        ({"features": good.state.network.features(b.sigma)[:-1]}, "features"),
     ]
     for change, word in changes:
         with pytest.raises((ValueError, TypeError), match=rf"(^| to | needs ){word}\b"):
@@ -243,6 +245,18 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         )
     with pytest.raises(TypeError, match="Linear"):
         TrainingState.of(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
+
+
+def test_features_may_be_known_already(native: ModuleType) -> None:
+    call = example(LAYOUTS["mixed"], 129)
+    b, states = call.batch, [copy.deepcopy(call.state) for _ in range(2)]
+    batch = b.table, b.rows, b.states, call.judged, b.sigma, b.weight, b.key
+    for state, features in zip(states, (None, call.state.network.features(b.sigma)), strict=True):
+        native.mlp_train_step(state, *batch, learning_rate=0.1, decay=0.9, features=features)
+    assert torch.equal(states[0].weights, states[1].weights)
+    zeros = torch.zeros_like(call.state.network.features(b.sigma))
+    native.mlp_train_step(call.state, *batch, learning_rate=0.1, decay=0.9, features=zeros)
+    assert not torch.equal(call.state.weights, states[0].weights)
 
 
 def _arguments(call: Call) -> tuple[Any, ...]:

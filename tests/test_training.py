@@ -10,6 +10,7 @@ import torch
 
 from missdiff_fast import training
 from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.history import History, Progress
 from missdiff_fast.learner import Learner, Lesson, WeightAverage, make_learner
 from missdiff_fast.networks import Denoiser
@@ -160,6 +161,21 @@ def test_columns_seldom_observed_weigh_more(backend: ModuleType, lessons: list[t
     assert all(torch.equal(given, torch.ones(3)) for given in even)
     capped = _weights(lessons, backend, table, ObjectiveConfig(column_power=3.0, column_cap=2.0))
     torch.testing.assert_close(capped[0], torch.tensor([0.9, 1.8, 0.9]))
+
+
+def test_what_is_drawn_for_many_steps_at_once_is_each_steps_own(
+    backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]
+) -> None:
+    network, phase = Denoiser(LAYOUT, width=8, blocks=1), Phase("fit", 200, 64, 5e-3, 1, 0.99, first_step=7)
+    train(network, _table(400), ObjectiveConfig(), phase, backend, 0, History())
+    assert len(lessons) == 200
+    assert [int(lesson.key[1]) for lesson, _ in lessons] == list(range(7, 207))
+    assert len({int(lesson.key[0]) for lesson, _ in lessons}) == 1
+    assert len({float(lesson.sigma[0]) for lesson, _ in lessons}) == 200
+    for lesson, _ in lessons:
+        assert lesson.features is not None
+        assert torch.equal(lesson.weight, noise_weight(lesson.sigma))
+        torch.testing.assert_close(lesson.features, network.features(lesson.sigma))
 
 
 def test_filled_cells_do_not_count_as_observed(backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]) -> None:
