@@ -8,7 +8,7 @@ from typing import Any
 import baselines
 import pytest
 import torch
-from roofline import Copy, batch_bytes
+from roofline import Copy, Noise, batch_bytes
 from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
@@ -17,7 +17,7 @@ from workload import Workload
 
 from missdiff_fast import ops, reference
 
-IMPLEMENTATIONS = [*USUAL, "copy"]
+IMPLEMENTATIONS = [*USUAL, "copy", "noise"]
 MEAN_WEIGHT = 0.3
 
 
@@ -92,6 +92,8 @@ def bench_masked_loss(timer: Timer, checked: Workload, implementation: str) -> N
     if implementation == "copy":
         timer("masked_loss", implementation, Copy(moved_bytes(checked)))
         return
+    if implementation == "noise":
+        pytest.skip("no noise is drawn")
     loss = PLAIN[implementation](baselines.masked_loss)
     timer("masked_loss", implementation, lambda: plain(checked, loss, checked.column_weight))
 
@@ -102,6 +104,9 @@ def bench_masked_noise_loss(timer: Timer, checked: Workload, implementation: str
         return
     if implementation == "copy":
         timer("masked_noise_loss", implementation, Copy(moved_noise_bytes(checked)))
+        return
+    if implementation == "noise":
+        timer("masked_noise_loss", implementation, Noise(checked))
         return
     loss = PLAIN[implementation](baselines.masked_noise_loss)
     timer("masked_noise_loss", implementation, lambda: plain_noise(checked, loss))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import baselines
 import pytest
-from roofline import Copy, batch_bytes
+from roofline import Copy, Noise, batch_bytes
 from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
@@ -11,7 +11,7 @@ from workload import Workload
 
 from missdiff_fast import ops, reference
 
-IMPLEMENTATIONS = [*USUAL, "copy"]
+IMPLEMENTATIONS = [*USUAL, "copy", "noise"]
 
 
 def native(w: Workload) -> Tensor:
@@ -43,6 +43,9 @@ def bench_perturb(timer: Timer, checked: Workload, implementation: str) -> None:
         return
     if implementation == "copy":
         timer("perturb", implementation, Copy(moved_bytes(w)))
+        return
+    if implementation == "noise":
+        timer("perturb", implementation, Noise(w))
         return
     plain = baselines.compiled(baselines.perturb) if implementation == "compile" else baselines.perturb
     cells = w.table.continuous, w.table.codes, w.rows, w.states, w.alpha, w.sigma

@@ -5,7 +5,7 @@ from __future__ import annotations
 import baselines
 import pytest
 import torch
-from roofline import Copy
+from roofline import Copy, Noise
 from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
@@ -14,7 +14,7 @@ from workload import Workload
 
 from missdiff_fast import ops, reference
 
-IMPLEMENTATIONS = [*USUAL, "copy"]
+IMPLEMENTATIONS = [*USUAL, "copy", "noise"]
 COEFFICIENTS = {"step": (0.6, 0.9, -0.3, 0.0), "step with noise": (0.6, 0.9, -0.3, 0.4)}
 
 
@@ -50,6 +50,11 @@ def bench_step(timer: Timer, checked: Workload, name: str, implementation: str) 
         return
     if implementation == "copy":
         timer(name, implementation, Copy(moved_bytes(w)))
+        return
+    if implementation == "noise":
+        if not numbers[3]:
+            pytest.skip("no noise is drawn")
+        timer(name, implementation, Noise(w))
         return
     plain, c = baselines.step, numbers
     if implementation == "compile":

@@ -1,26 +1,25 @@
 """Time and memory of the codec as rows grow: the simulated table of MIMIC4ED's shape, 73 columns.
 
-    python bench/codec_scale.py --rows 10000000
+    python bench/codec_scale.py [--rows 10000000] [--threads 2] [--save]
 
-Each size is run in a fresh process, whose peak memory the system tells (`resource.getrusage`). A peak is that since the
-process began: what a step adds to it, it needed beside all that was there before. Nothing is written.
+A hundredth of the rows, 353,150 and all of them, each in a fresh process, whose peak memory the system tells. A peak is
+that since the process began: what a step adds to it, it needed beside all that was there before. ``--save`` writes
+bench/results/codec_scale.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import store
 import torch
-from environment import describe
+from environment import describe, facts
+from fresh import Steps, run_alone
+from timing import FULL_SIZE
 from torch import Tensor
 
 from missdiff_fast import ops
@@ -28,7 +27,6 @@ from missdiff_fast.datasets import simulate_mimic4ed
 from missdiff_fast.table import Codec, EncodedTable
 
 PIECE = 100_000  # rows simulated or decoded at once
-T = TypeVar("T")
 
 
 def make_frame(rows: int) -> pd.DataFrame:
@@ -73,48 +71,45 @@ def encode(codec: Codec, frame: pd.DataFrame) -> EncodedTable:
 def run(rows: int, threads: int) -> dict[str, Any]:
     """Seconds of each step and the peak after it, and what the frame takes, in bytes."""
     torch.set_num_threads(threads)
-    steps: dict[str, dict[str, float]] = {}
-
-    def step(name: str, work: Callable[..., T], *arguments: object) -> T:
-        begin = time.perf_counter()
-        result = work(*arguments)
-        seconds = time.perf_counter() - begin
-        unit = 1 if sys.platform == "darwin" else 1024
-        steps[name] = {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
-        return result
-
-    step("import", int)
-    frame = step("make the frame", make_frame, rows)
-    codec = step("fit", Codec.fit, frame)
-    table = step("encode", encode, codec, frame)
-    places, codes = step("find places", find, codec, table)
+    steps = Steps()
+    steps.take("import", int)
+    frame = steps.take("make the frame", make_frame, rows)
+    codec = steps.take("fit", Codec.fit, frame)
+    table = steps.take("encode", encode, codec, frame)
+    places, codes = steps.take("find places", find, codec, table)
     del table
-    decoded = step("decode", codec.decode, places, codes)
+    decoded = steps.take("decode", codec.decode, places, codes)
     del places, codes
-    filled = step("fill", codec.fill, frame, decoded)
+    filled = steps.take("fill", codec.fill, frame, decoded)
     check(frame, decoded, filled)
-    return {"steps": steps, "frame": int(frame.memory_usage(index=False).sum())}
+    return {"rows": rows, "steps": steps.found, "frame": int(frame.memory_usage(index=False).sum())}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=10_000_000, help="of the largest table (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="PyTorch's (default: %(default)s)")
+    """Run what the command line asks for, and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the largest table")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--save", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.child:
-        print(json.dumps(run(args.rows, args.threads)))
+    arguments = parser.parse_args()
+    most, threads = arguments.rows, arguments.threads
+    if arguments.child:
+        print(json.dumps(run(most, threads)))
         return
-    torch.set_num_threads(args.threads)
-    print(describe())
-    for rows in (args.rows // 100, args.rows // 10, args.rows):
-        command = [sys.executable, __file__, "--child", f"--rows={rows}", f"--threads={args.threads}"]
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    torch.set_num_threads(threads)
+    known, runs = facts(), []
+    print(describe(known))
+    for rows in sorted({most // 100, min(FULL_SIZE, most), most}):
+        found = run_alone(__file__, rows=rows, threads=threads)
+        runs.append(found)
         print(f"\n{rows:,} rows; the frame takes {found['frame'] / 1e9:.2f} GB")
         print(f"{'':<16}{'seconds':>10}{'ns a cell':>12}{'peak, GB':>12}")
         for name, figures in found["steps"].items():
             seconds, peak = figures["seconds"], figures["peak"]
             print(f"{name:<16}{seconds:>10.2f}{1e9 * seconds / (73 * rows):>12.1f}{peak / 1e9:>12.2f}", flush=True)
+    if arguments.save:
+        store.write(store.CODEC, {**known, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ OPS = {
     "codec fill": "codec, fill",
     "fit and sample": "fit and sample, end to end",
 }
-_YARDSTICKS = {"copy": ("bytes", "B"), "sgemm": ("flops", "FLOP")}
+_YARDSTICKS = {"copy": ("bytes", "B"), "sgemm": ("flops", "FLOP"), "noise": ("numbers", " numbers")}
 _NAMES = {"eager": "eager PyTorch", "compile": "torch.compile", "pandas": "pandas"}
 _NONE = "-"
 
@@ -53,8 +53,8 @@ def fill(page: str, blocks: Mapping[str, str]) -> str:
     return marked.sub(lambda found: f"{found[1]}{blocks[found[2]]}\n{found[3]}", page)
 
 
-def blocks(runs: Mapping[str, Run], profile: Run, *, has_plot: bool) -> dict[str, str]:
-    """The text of every place."""
+def blocks(runs: Mapping[str, Run], profile: Run, scales: Mapping[str, Run], *, has_plot: bool) -> dict[str, str]:
+    """The text of every place; ``scales`` by the name of theirs."""
     full = runs.get("full", {})
     return {
         "ratios": _measured(full, ratios),
@@ -62,6 +62,8 @@ def blocks(runs: Mapping[str, Run], profile: Run, *, has_plot: bool) -> dict[str
         "roofline": _measured(full, roofline),
         "check": _measured(runs.get("check", {}), check),
         "profile": _measured(profile, functions),
+        "scale": _measured(scales.get("scale", {}), scale),
+        "codec": _measured(scales.get("codec", {}), codec),
         "sweeps": "![Cost by rows, columns, categories and threads](sweeps.png)" if has_plot else "Not measured yet.",
     }
 
@@ -79,7 +81,7 @@ def ratios(run: Run) -> str:
     rivals, rows = _rivals(run), []
     for entry, name in _entries(run):
         found = entry["ratios"]
-        share = next((f"{_percent(found[of])} of {of}" for of in _YARDSTICKS if of in found), _NONE)
+        share = ", ".join(f"{_percent(found[of])} of {of}" for of in _YARDSTICKS if of in found) or _NONE
         rows.append([name, *(_number(found.get(rival), 1) for rival in rivals), share])
     header = ["times faster than", *(_NAMES[rival] for rival in rivals), "of what the machine can do"]
     return _table(header, rows) + f"\n\n{_conditions(run)}"
@@ -103,11 +105,12 @@ def roofline(run: Run) -> str:
         for yardstick, (key, unit) in _YARDSTICKS.items():
             if yardstick in entry["seconds"]:
                 work = entry["work"][key] / 1e9
-                rates = [f"{work / entry['seconds'][who]:.1f} G{unit}/s" for who in ("native", yardstick)]
-                rows.append([name, f"{work:.3g} G{unit}", *rates, _percent(entry["ratios"][yardstick])])
+                rates = [f"{work / entry['seconds'][who]:.3g} G{unit}/s" for who in ("native", yardstick)]
+                share = f"{_percent(entry['ratios'][yardstick])} of {yardstick}"
+                rows.append([name, f"{work:.3g} G{unit}", *rates, share])
     if not rows:
         return "Not measured yet."
-    return _table(["", "work", "native", "copy or sgemm", "share"], rows) + f"\n\n{_conditions(run)}"
+    return _table(["", "work", "native", "the machine", "share"], rows) + f"\n\n{_conditions(run)}"
 
 
 def check(run: Run) -> str:
@@ -125,6 +128,30 @@ def functions(run: Run) -> str:
     took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run["seconds"].items())
     header = ["function", "calls", "seconds of its own", "share"]
     return _table(header, rows) + f"\n\n{run['rows']:,} rows; under the profiler {took}: {describe(run)}."
+
+
+def scale(found: Run) -> str:
+    """Seconds, memory and fidelity of a fit and its draws."""
+    rows = []
+    for run in found["runs"]:
+        fit, sample = run["steps"]["fit"], run["steps"]["sample"]
+        each = 1e6 * sample["seconds"] / run["rows"]
+        rows.append([f"{run['rows']:,}", str(run["seed"]), f"{fit['seconds']:.1f}", f"{sample['seconds']:.1f}"])
+        rows[-1] += [f"{each:.1f}", f"{sample['peak'] / 1e9:.2f}", f"{run['fidelity']['overall']:.1f}"]
+    header = ["rows", "seed", "fit, s", "as many rows drawn, s", "microseconds a row", "peak memory, GB", "fidelity"]
+    return _table(header, rows) + f"\n\n{describe(found)}."
+
+
+def codec(found: Run) -> str:
+    """Seconds of each step of the codec, nanoseconds a cell and peak memory, as rows grow."""
+    rows = []
+    for run in found["runs"]:
+        for name, step in run["steps"].items():
+            each = 1e9 * step["seconds"] / (73 * run["rows"])
+            figures = [f"{step['seconds']:.2f}", f"{each:.1f}", f"{step['peak'] / 1e9:.2f}"]
+            rows.append([f"{run['rows']:,}", f"{run['frame'] / 1e9:.2f}", name, *figures])
+    header = ["rows", "frame, GB", "step", "seconds", "ns a cell", "peak so far, GB"]
+    return _table(header, rows) + f"\n\n{describe(found)}."
 
 
 def _entries(run: Run) -> list[tuple[Mapping[str, Any], str]]:
@@ -153,7 +180,8 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 def current() -> dict[str, str]:
     """The text of every place, from what is stored now."""
-    return blocks(store.read(), store.read(store.PROFILE), has_plot=PLOT.exists())
+    scales = {"scale": store.read(store.SCALE), "codec": store.read(store.CODEC)}
+    return blocks(store.read(), store.read(store.PROFILE), scales, has_plot=PLOT.exists())
 
 
 def main() -> None:

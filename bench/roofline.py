@@ -1,7 +1,8 @@
 """What the machine can do at most: the yardsticks that a native op's rate is a share of, timed as its rivals are.
 
 `copy` moves as many bytes as the op has to, half of them read and half written; `sgemm` does the op's matrix products
-in PyTorch. Both are threaded as the op is, and get their memory beforehand, which the op does not.
+in PyTorch; `noise` draws as many normal numbers as the op by the package's own generator, written to memory. All are
+threaded as the op is. Copies and products get their memory beforehand, which the op does not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from workload import Workload
 
+from missdiff_fast import ops
 from missdiff_fast.networks import Denoiser
 
 
@@ -37,6 +39,18 @@ class Products:
         for _ in range(self.times):
             for left, right, out in self.operands:
                 torch.mm(left, right, out=out)
+
+
+class Noise:
+    """The normal numbers of a batch."""
+
+    def __init__(self, w: Workload) -> None:
+        self.columns = w.table.layout.width
+        self.work = {"numbers": len(w.rows) * self.columns}
+        self.rows, self.key = w.rows, w.key
+
+    def __call__(self) -> None:
+        ops.normal(self.rows, self.columns, self.key)
 
 
 def batch_bytes(w: Workload, *others: Tensor) -> int:

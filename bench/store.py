@@ -9,6 +9,8 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 OPS = RESULTS / "ops_cpu.json"  # the runs "full" and "check" of `make bench-save`
 PROFILE = RESULTS / "profile.json"
+SCALE = RESULTS / "mimic_scale.json"
+CODEC = RESULTS / "codec_scale.json"
 
 
 def read(path: Path = OPS) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 IMPLEMENTATIONS = ["native", "eager", "compile"]
 OTHERS = ["pandas"]  # what is no op has rivals of its own
 # What the machine can do at most, see roofline.py; a ratio to one of these is a share of its rate.
-YARDSTICKS = ["copy", "sgemm"]
+YARDSTICKS = ["copy", "sgemm", "noise"]
 LEAST_RATIO = {"eager": 3.0, "compile": 1.0, "pandas": 3.0}
 LEAST_OF_OP = {
     "perturb": {"eager": 5.0, "compile": 1.0},

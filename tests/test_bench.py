@@ -198,9 +198,20 @@ def test_a_page_is_filled_between_its_marks(modules: dict[str, ModuleType]) -> N
 
 def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any]) -> None:
     report = modules["report"]
-    nothing = report.blocks({}, {}, has_plot=False)
+    nothing = report.blocks({}, {}, {}, has_plot=False)
     assert set(nothing.values()) == {"Not measured yet."}
-    blocks = report.blocks({"full": run, "check": run}, {}, has_plot=True)
+    facts = {name: run[name] for name in ("machine", "versions", "threads", "commit")}
+    took = {"seconds": 7.3, "peak": 2.5e9}
+    scales = {
+        "scale": {
+            **facts,
+            "runs": [{"rows": 10**6, "seed": 2, "steps": {"fit": took, "sample": took}, "fidelity": {"overall": 96.04}}],
+        },
+        "codec": {**facts, "runs": [{"rows": 10**6, "frame": 3e8, "steps": {"encode": took}}]},
+    }
+    blocks = report.blocks({"full": run, "check": run}, {}, scales, has_plot=True)
+    assert "| 1,000,000 | 2 | 7.3 | 7.3 | 7.3 | 2.50 | 96.0 |" in blocks["scale"].splitlines()
+    assert "| 1,000,000 | 0.30 | encode | 7.30 | 100.0 | 2.50 |" in blocks["codec"].splitlines()
     lines = blocks["ratios"].splitlines()
     assert "| `perturb` | 7.0 | 4.5 | - | 20 % of copy |" in lines
     assert "| sampler, `mlp_sample` | 2.0 | - | - | - |" in lines
@@ -210,7 +221,7 @@ def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any]) -> 
     assert lines[-1].endswith("missdiff_fast 0.1.0 at abc1234.")
     assert "| `perturb` | 100.0 | 700.0 | 450.0 | - | 7.00 | 4.50 | - |" in blocks["times"].splitlines()
     assert "| `codec` | 2,000.0 | - | - | 6,000.0 | - | - | 3.00 |" in blocks["times"].splitlines()
-    assert "| `perturb` | 0.3 GB | 3.0 GB/s | 15.0 GB/s | 20 % |" in blocks["roofline"].splitlines()
+    assert "| `perturb` | 0.3 GB | 3 GB/s | 15 GB/s | 20 % of copy |" in blocks["roofline"].splitlines()
     assert "| sampler, `mlp_sample` | 2.00 |" in blocks["check"].splitlines()
     assert blocks["sweeps"].endswith("(sweeps.png)")
 

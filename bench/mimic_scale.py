@@ -1,0 +1,66 @@
+"""A fit of the default model, and as many rows drawn, as rows grow: the simulated table of MIMIC4ED's shape, 73 columns.
+
+    python bench/mimic_scale.py [--rows 353150] [--seeds 0 1 2] [--threads 2] [--save]
+
+A tenth of the rows with the first seed, then all of them with each. Every run is a fresh process, whose peak memory the
+system tells. Fidelity is that of 20,000 of the rows drawn to 20,000 of those fitted, both chosen at random. ``--save``
+writes bench/results/mimic_scale.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import store
+import torch
+from environment import describe, facts
+from fresh import Steps, run_alone
+from timing import FULL_SIZE
+
+from missdiff_fast import MissDiff
+from missdiff_fast.datasets import simulate_mimic4ed
+from missdiff_fast.datasets.mimic4ed import MIMIC4ED_CONTINUOUS
+from missdiff_fast.evaluate import fidelity
+
+COMPARED = 20_000
+
+
+def run(rows: int, seed: int, threads: int) -> dict[str, Any]:
+    """Seconds, peak memory and fidelity of one fit and its draws."""
+    torch.set_num_threads(threads)
+    frame, steps = simulate_mimic4ed(rows, random_state=seed), Steps()
+    model = steps.take("fit", MissDiff(random_state=seed, verbose=False).fit, frame)
+    drawn = steps.take("sample", model.sample, rows)
+    parts = [table.sample(min(COMPARED, rows), random_state=seed) for table in (frame, drawn)]
+    scores = fidelity(*parts, continuous=list(MIMIC4ED_CONTINUOUS)).iloc[0]
+    names = ("overall", "shapes", "trends")
+    return {"rows": rows, "seed": seed, "steps": steps.found, "fidelity": {name: float(scores[name]) for name in names}}
+
+
+def main() -> None:
+    """Run what the command line asks for, and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=FULL_SIZE, help="of the largest table")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--save", action="store_true")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    rows, seeds, threads = arguments.rows, arguments.seeds, arguments.threads
+    if arguments.child:
+        print(json.dumps(run(rows, seeds[0], threads)))
+        return
+    torch.set_num_threads(threads)
+    known, runs = facts(), []
+    print(describe(known))
+    for size, seed in [(rows // 10, seeds[0]), *((rows, seed) for seed in seeds)]:
+        runs.append(run_alone(__file__, rows=size, seeds=seed, threads=threads))
+        print(runs[-1], flush=True)
+    if arguments.save:
+        store.write(store.SCALE, {**known, "runs": runs})
+
+
+if __name__ == "__main__":
+    main()
