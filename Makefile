@@ -31,12 +31,16 @@ bench: $(STAMPS)/dev
 bench-check: $(STAMPS)/dev
 	$(BIN)/python -m pytest bench --benchmark-only --check --benchmark-columns=min,rounds
 
-# On a quiet machine, after a commit: measures all that bench/results and the pages keep, about half an hour.
+# On a quiet machine, after a commit: measures all that docs/benchmarks.md shows, the better part of an hour.
 bench-save: $(STAMPS)/dev
 	$(BIN)/python -m pytest bench --benchmark-only --save-results
 	$(BIN)/python -m pytest bench --benchmark-only --check --save-results
 	$(BIN)/python bench/sweeps.py --save
 	$(BIN)/python bench/profile_fit.py --save
+	$(BIN)/python bench/mimic_scale.py --save
+	$(BIN)/python bench/codec_scale.py --save
+	$(BIN)/python bench/census_speed.py --save
+	$(BIN)/python bench/time_to_quality.py --save
 	$(BIN)/python bench/report.py
 
 quality: $(STAMPS)/dev

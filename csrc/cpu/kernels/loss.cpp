@@ -83,45 +83,69 @@ inline const T* gradient_factors(const LossArgs& args, Scratch& scratch) {
 }
 
 template <bool kWeighted, class T>
-inline void continuous_loss(const LossArgs& args, const LossRow<T>& row, const T* __restrict x0,
-                            const T* __restrict value, const T* __restrict p, T weight, T* __restrict grad) {
-  const int64_t C = args.batch.columns.continuous, D = args.batch.columns.width;
-  const T mean_weight = static_cast<T>(args.mean_weight), twice = static_cast<T>(2.0 * args.scale);
-  const int32_t* __restrict state = row.state;
-  const T* __restrict factors = row.factors;
-  double* __restrict sums = row.sums;
-  for (int64_t c = 0; c < C; ++c) {
+inline void some_continuous_losses(int64_t begin, int64_t end, const T* __restrict factors, T twice, T mean_weight,
+                                   T weight, const int32_t* __restrict state, const T* __restrict x0,
+                                   const T* __restrict value, const T* __restrict p, const T* __restrict mean,
+                                   T* __restrict losses, T* __restrict grad, T* __restrict mean_grad) {
+  for (int64_t c = begin; c < end; ++c) {
     const T factor = kWeighted ? factors[c] : twice;
     const bool active = (x0[c] == x0[c]) & (state[c] != kClean) & (!kWeighted || factor != T(0));
     const T w = state[c] == kNoisy ? weight : T(1);
-    const T d = p[c] - x0[c], e = p[D + c] - value[c];
+    const T d = p[c] - x0[c], e = mean[c] - value[c];
     const T loss = w * (d * d) + mean_weight * (e * e);
-    sums[c] += static_cast<double>(active ? loss : T(0));
+    losses[c] = active ? loss : T(0);
     grad[c] = active ? factor * w * d : T(0);
-    grad[D + c] = active ? factor * mean_weight * e : T(0);
+    mean_grad[c] = active ? factor * mean_weight * e : T(0);
   }
 }
 
+// `losses` holds those of one row before they are added to the sums: some columns are come to twice.
 template <bool kWeighted, class T>
-inline void pair_losses(const LossArgs& args, const LossRow<T>& row, const Run& run, const T* __restrict logits,
-                        T* __restrict grad) {
-  const T scale = static_cast<T>(args.scale);
-  const T* __restrict factors = kWeighted ? row.factors + args.batch.columns.continuous + run.first : nullptr;
-  const int32_t* __restrict codes = row.codes + run.first;
-  const int32_t* __restrict state = row.state + args.batch.columns.continuous + run.first;
-  double* __restrict sums = row.sums + args.batch.columns.continuous + run.first;
-  for (int64_t k = 0; k < run.groups; ++k) {
+inline void continuous_losses(const LossArgs& args, const LossRow<T>& row, const T* x0, const T* value, const T* p,
+                              T weight, T* losses, T* grad) {
+  const int64_t C = args.batch.columns.continuous, D = args.batch.columns.width;
+  const T mean_weight = static_cast<T>(args.mean_weight), twice = static_cast<T>(2.0 * args.scale);
+  const T* factors = row.factors;
+  const int32_t* state = row.state;
+  cover<T>(C, [=](int64_t begin, int64_t end) {
+    some_continuous_losses<kWeighted>(begin, end, factors, twice, mean_weight, weight, state, x0, value, p, p + D,
+                                      losses, grad, grad + D);
+  });
+  double* __restrict sums = row.sums;
+  for (int64_t c = 0; c < C; ++c) sums[c] += static_cast<double>(losses[c]);
+}
+
+template <bool kWeighted, class T>
+inline void some_pair_losses(int64_t begin, int64_t end, const T* __restrict factors, T scale,
+                             const int32_t* __restrict codes, const int32_t* __restrict state,
+                             const T* __restrict logits, T* __restrict losses, T* __restrict grad) {
+  for (int64_t k = begin; k < end; ++k) {
     const T factor = kWeighted ? factors[k] : scale;
     const bool active = (codes[k] >= 0) & (state[k] != kClean) & (!kWeighted || factor != T(0));
     const bool second = codes[k] == 1;
     const T forward = logits[2 * k + 1] - logits[2 * k];
     T loss, wrong;
     cross_entropy_pair(second ? -forward : forward, loss, wrong);
-    sums[k] += static_cast<double>(active ? loss : T(0));
+    losses[k] = active ? loss : T(0);
     const T g = active ? (second ? -wrong : wrong) * factor : T(0);
     grad[2 * k] = T(0) - g;
     grad[2 * k + 1] = g;
   }
+}
+
+// As `continuous_losses`.
+template <bool kWeighted, class T>
+inline void pair_losses(const LossArgs& args, const LossRow<T>& row, const Run& run, const T* logits, T* losses,
+                        T* grad) {
+  const int64_t first = args.batch.columns.continuous + run.first;
+  const T scale = static_cast<T>(args.scale);
+  const T* factors = kWeighted ? row.factors + first : nullptr;
+  const int32_t *codes = row.codes + run.first, *state = row.state + first;
+  cover<T>(run.groups, [=](int64_t begin, int64_t end) {
+    some_pair_losses<kWeighted>(begin, end, factors, scale, codes, state, logits, losses, grad);
+  });
+  double* __restrict sums = row.sums + first;
+  for (int64_t k = 0; k < run.groups; ++k) sums[k] += static_cast<double>(losses[k]);
 }
 
 template <bool kWeighted, class T>
@@ -183,13 +207,13 @@ int weighted_loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char*
       const T* p = load_row(static_cast<const P*>(args.prediction) + i * (D + C), predicted, D + C);
       P* out = static_cast<P*>(args.grad) + i * (D + C);
       T* grad = grad_row(out, buffer);
-      continuous_loss<kWeighted>(args, row, static_cast<const T*>(batch.continuous) + r * C,
-                                 static_cast<const T*>(batch.values) + r * C, p, static_cast<const T*>(args.weight)[i],
-                                 grad);
+      continuous_losses<kWeighted>(args, row, static_cast<const T*>(batch.continuous) + r * C,
+                                   static_cast<const T*>(batch.values) + r * C, p,
+                                   static_cast<const T*>(args.weight)[i], exps, grad);
       for (int64_t g = 0; g < columns.num_runs; ++g) {
         const Run run = columns.runs[g];
         if (run.size == 2) {
-          pair_losses<kWeighted>(args, row, run, p + run.column, grad + run.column);
+          pair_losses<kWeighted>(args, row, run, p + run.column, norms, grad + run.column);
         } else {
           group_losses<kWeighted>(args, row, run, p + run.column, exps, norms, grad + run.column);
         }

@@ -23,6 +23,20 @@ class Scratch {
   char* next_;
 };
 
+// f(begin, end) for ranges that cover [0, n), of whole vectors: what would be left over for less than one is drawn back
+// to end with n, so that f comes to some numbers twice. Short rows spend much of their time in such remainders.
+template <class T, class F>
+MISSDIFF_INLINE void cover(int64_t n, const F& f) {
+  constexpr int64_t kVector = 8 * kLanes / static_cast<int64_t>(sizeof(T));
+  int64_t begin = 0, end = n < kVector ? n : n / kVector * kVector;
+  for (;;) {
+    f(begin, end);
+    if (end == n) return;
+    begin = n - kVector;
+    end = n;
+  }
+}
+
 constexpr int kChunk = 64;  // Philox blocks made at a time: what they need stays in the first-level cache
 
 struct NoiseTile {
