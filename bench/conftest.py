@@ -181,7 +181,7 @@ def results(config: pytest.Config) -> dict[str, dict[str, Any]]:
         if name != "native" and "native" in seconds:
             entry["ratios"][name] = info.get("ratio", seconds[name] / seconds["native"])
         if info["work"]:
-            entry["work"] = info["work"]
+            entry.setdefault("work", {}).update(info["work"])
     return ops
 
 

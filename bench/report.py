@@ -168,8 +168,8 @@ def mimic(found: Run) -> str:
     fit, drawn = (_span(run["steps"][step]["seconds"] for run in runs) for step in ("fit", "sample"))
     peak, scores = max(run["steps"]["sample"]["peak"] for run in runs), [run["fidelity"]["overall"] for run in runs]
     return (
-        f"A simulated table of MIMIC4ED's size, {most:,} rows and 73 columns, {len(runs)} seeds: fitted in {fit} seconds, "
-        f"and as many rows drawn in {drawn}, within {peak / 1e9:.1f} GB; fidelity {_span(scores, 1)}."
+        f"A simulated table of MIMIC4ED's size, {most:,} rows and 73 columns, {len(runs)} seeds: fitted in {fit} "
+        f"seconds, and as many rows drawn in {drawn}, within {peak / 1e9:.1f} GB; fidelity {_span(scores, 1)}."
     )
 
 
