@@ -146,6 +146,8 @@ def timer(benchmark: Any, run: Run) -> Timer:
         least = least_to_pass(run.stored, op, implementation)
         if run.stored and implementation != "native" and not least:
             pytest.skip(f"no ratio of {op} is stored")
+        if run.stored and op not in run.native:
+            pytest.skip(f"native {op} was not timed, so there is nothing to compare with")
         native = run.native.get(op, function)
         warm_ups = take_turns(native, function, settings.warm_ups, settings.clock)
         beside = Stopwatch(native, settings.clock)
@@ -179,7 +181,7 @@ def results(config: pytest.Config) -> dict[str, dict[str, Any]]:
         if name != "native" and "native" in seconds:
             entry["ratios"][name] = info.get("ratio", seconds[name] / seconds["native"])
         if info["work"]:
-            entry["work"] = info["work"]
+            entry.setdefault("work", {}).update(info["work"])
     return ops
 
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Steps:
-    """Seconds of each step, and the peak memory in bytes by its end: what it needed beside all that was there before."""
+    """Seconds of each step, and the peak memory by its end, in bytes: beside all that was there before."""
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""A fit of the default model, and as many rows drawn, as rows grow: the simulated table of MIMIC4ED's shape, 73 columns.
+"""A fit of the default model and as many rows drawn, as rows grow: the simulated table of MIMIC4ED's shape.
 
     python bench/mimic_scale.py [--rows 353150] [--seeds 0 1 2] [--threads 2] [--save]
 

@@ -2,9 +2,9 @@
 
     python bench/profile_fit.py [--rows 353150] [--steps N] [--threads 2] [--bare] [--save]
 
-By Python's own profiler and the clock on the wall. A call of a native op is one function, and what its threads do in it
-is not seen; with ``--bare`` nothing is profiled, for perf or py-spy to look in from outside (docs/benchmarks.md).
-``--save`` writes bench/results/profile.json.
+By Python's own profiler and the clock on the wall, where a call of a native op is one function; and, where Linux's perf
+is there, by its samples of a second run, which see every thread and every kernel. With ``--bare`` nothing is profiled,
+for others to look in from outside (docs/benchmarks.md). ``--save`` writes bench/results/profile.json.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ import argparse
 import cProfile
 import pstats
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +31,7 @@ import missdiff_fast
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets import simulate_mimic4ed
 
-SHOWN = 15
+SHOWN, _LONGEST = 15, 60
 PACKAGE = Path(missdiff_fast.__file__).parent.parent
 
 
@@ -61,6 +65,31 @@ def table(stats: pstats.Stats, shown: int = SHOWN) -> list[dict[str, Any]]:
     ]
 
 
+def sampled(command: list[str], shown: int = SHOWN) -> list[dict[str, Any]]:
+    """Symbols that perf finds a process in, with their shares of its processor time; none where there is no perf."""
+    perf = shutil.which("perf")
+    if perf is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        data = str(Path(folder) / "perf.data")
+        subprocess.run([perf, "record", "-q", "-F", "199", "-o", data, "--", *command], check=True)
+        report = [perf, "report", "-q", "-i", data, "--no-children", "--sort", "dso,symbol", "--field-separator", "|"]
+        return symbols(subprocess.run(report, check=True, capture_output=True, text=True).stdout, shown)
+
+
+def symbols(report: str, shown: int = SHOWN) -> list[dict[str, Any]]:
+    """What `perf report` prints by dso and symbol, and all others in one line; shares of 1."""
+    found = []
+    for line in filter(str.strip, report.splitlines()):
+        share, library, symbol = line.split("|")[:3]
+        name = re.sub(r"^\[.\] ", "", symbol.strip())
+        name = re.sub(r"[<(].*", "", name) if len(name) > _LONGEST else name
+        file = library.strip().partition(".cpython")[0]
+        found.append({"symbol": name, "file": file, "share": float(share.strip().rstrip("%")) / 100})
+    rest = {"symbol": "all others", "file": "", "share": round(sum(part["share"] for part in found[shown:]), 4)}
+    return [*found[:shown], rest]
+
+
 def fit_and_sample(rows: int, steps: int | None, call: Callable[[Callable[[], Any]], Any]) -> dict[str, float]:
     """Seconds of both, each called by ``call``."""
     frame, seconds = simulate_mimic4ed(rows, random_state=0), {}
@@ -89,9 +118,14 @@ def main() -> None:
     profiler = cProfile.Profile()
     seconds = fit_and_sample(arguments.rows, arguments.steps, profiler.runcall)
     found = {**known, "rows": arguments.rows, "seconds": seconds, "functions": table(pstats.Stats(profiler))}
+    options = [f"--rows={arguments.rows}", f"--threads={arguments.threads}"]
+    options += [f"--steps={arguments.steps}"] if arguments.steps else []
+    found["symbols"] = sampled([sys.executable, __file__, "--bare", *options])
     print(describe(found), seconds, sep="\n")
     for part in found["functions"]:
         print(f"{part['share']:7.1%} {part['seconds']:9.2f} s {part['calls']:9,} calls  {part['function']}")
+    for part in found["symbols"]:
+        print(f"{part['share']:7.1%} {part['file']}: {part['symbol']}")
     if arguments.save:
         store.write(store.PROFILE, found)
 

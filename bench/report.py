@@ -3,23 +3,26 @@
     python bench/report.py
 
 A page marks the place of a table by ``<!-- bench: NAME -->`` and ``<!-- end -->``; what stands between is replaced. So
-no figure of a page is typed, and a test holds the pages to the results. A dash is a figure that is not stored.
+no figure of a page is typed, and a test holds the pages to the results. A dash is a figure that is not stored. It draws
+docs/shares.png, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import store
 from environment import describe
+from matplotlib.figure import Figure
 from timing import IMPLEMENTATIONS, OTHERS, STATISTICS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
-PLOT = ROOT / "docs" / "sweeps.png"
+PLOT, SHARES = ROOT / "docs" / "sweeps.png", ROOT / "docs" / "shares.png"
 # The ops in the order of the pages, and what they are called there.
 OPS = {
     "perturb": "`perturb`",
@@ -40,9 +43,12 @@ OPS = {
     "codec fill": "codec, fill",
     "fit and sample": "fit and sample, end to end",
 }
+# Steps that the README sums up.
+_DETAILS = {name for op, name in OPS.items() if op.startswith("codec ") and op != "codec round trip"}
 _YARDSTICKS = {"copy": ("bytes", "B"), "sgemm": ("flops", "FLOP"), "noise": ("numbers", " numbers")}
+_COLOURS = {"copy": "#0072B2", "sgemm": "#CC79A7", "noise": "#E69F00"}  # as in the sweeps, Okabe and Ito's
 _NAMES = {"eager": "eager PyTorch", "compile": "torch.compile", "pandas": "pandas"}
-_NONE = "-"
+_NONE, _UNKNOWN = "-", "Not measured yet."
 
 Run = Mapping[str, Any]
 
@@ -53,7 +59,9 @@ def fill(page: str, blocks: Mapping[str, str]) -> str:
     return marked.sub(lambda found: f"{found[1]}{blocks[found[2]]}\n{found[3]}", page)
 
 
-def blocks(runs: Mapping[str, Run], profile: Run, scales: Mapping[str, Run], *, has_plot: bool) -> dict[str, str]:
+def blocks(
+    runs: Mapping[str, Run], profile: Run, scales: Mapping[str, Run], speed: pd.DataFrame, *, has_plot: bool
+) -> dict[str, str]:
     """The text of every place; ``scales`` by the name of theirs."""
     full = runs.get("full", {})
     return {
@@ -62,14 +70,17 @@ def blocks(runs: Mapping[str, Run], profile: Run, scales: Mapping[str, Run], *, 
         "roofline": _measured(full, roofline),
         "check": _measured(runs.get("check", {}), check),
         "profile": _measured(profile, functions),
+        "symbols": _measured(profile, sampled),
         "scale": _measured(scales.get("scale", {}), scale),
+        "mimic": _measured(scales.get("scale", {}), mimic),
         "codec": _measured(scales.get("codec", {}), codec),
-        "sweeps": "![Cost by rows, columns, categories and threads](sweeps.png)" if has_plot else "Not measured yet.",
+        "census": census(speed) if len(speed) else _UNKNOWN,
+        "sweeps": "![Cost by rows, columns, categories and threads](sweeps.png)" if has_plot else _UNKNOWN,
     }
 
 
 def _measured(run: Run, table: Callable[[Run], str]) -> str:
-    return table(run) if run else "Not measured yet."
+    return table(run) if run else _UNKNOWN
 
 
 def _conditions(run: Run) -> str:
@@ -77,9 +88,11 @@ def _conditions(run: Run) -> str:
 
 
 def ratios(run: Run) -> str:
-    """For the README: how many times faster, and the share of what the machine can do."""
+    """For the README: how many times faster, and the share of what the machine can do; the codec in one line."""
     rivals, rows = _rivals(run), []
     for entry, name in _entries(run):
+        if name in _DETAILS:
+            continue
         found = entry["ratios"]
         share = ", ".join(f"{_percent(found[of])} of {of}" for of in _YARDSTICKS if of in found) or _NONE
         rows.append([name, *(_number(found.get(rival), 1) for rival in rivals), share])
@@ -109,7 +122,7 @@ def roofline(run: Run) -> str:
                 share = f"{_percent(entry['ratios'][yardstick])} of {yardstick}"
                 rows.append([name, f"{work:.3g} G{unit}", *rates, share])
     if not rows:
-        return "Not measured yet."
+        return _UNKNOWN
     return _table(["", "work", "native", "the machine", "share"], rows) + f"\n\n{_conditions(run)}"
 
 
@@ -130,6 +143,12 @@ def functions(run: Run) -> str:
     return _table(header, rows) + f"\n\n{run['rows']:,} rows; under the profiler {took}: {describe(run)}."
 
 
+def sampled(run: Run) -> str:
+    """What perf saw of the same, in a run of its own."""
+    rows = [[f"`{part['symbol']}`", part["file"], _percent(part["share"], 1)] for part in run.get("symbols", [])]
+    return _table(["symbol", "of", "processor time"], rows) if rows else _UNKNOWN
+
+
 def scale(found: Run) -> str:
     """Seconds, memory and fidelity of a fit and its draws."""
     rows = []
@@ -140,6 +159,18 @@ def scale(found: Run) -> str:
         rows[-1] += [f"{each:.1f}", f"{sample['peak'] / 1e9:.2f}", f"{run['fidelity']['overall']:.1f}"]
     header = ["rows", "seed", "fit, s", "as many rows drawn, s", "microseconds a row", "peak memory, GB", "fidelity"]
     return _table(header, rows) + f"\n\n{describe(found)}."
+
+
+def mimic(found: Run) -> str:
+    """One sentence for the README: what the largest tables took."""
+    most = max(run["rows"] for run in found["runs"])
+    runs = [run for run in found["runs"] if run["rows"] == most]
+    fit, drawn = (_span(run["steps"][step]["seconds"] for run in runs) for step in ("fit", "sample"))
+    peak, scores = max(run["steps"]["sample"]["peak"] for run in runs), [run["fidelity"]["overall"] for run in runs]
+    return (
+        f"A simulated table of MIMIC4ED's size, {most:,} rows and 73 columns, {len(runs)} seeds: fitted in {fit} "
+        f"seconds, and as many rows drawn in {drawn}, within {peak / 1e9:.1f} GB; fidelity {_span(scores, 1)}."
+    )
 
 
 def codec(found: Run) -> str:
@@ -154,6 +185,16 @@ def codec(found: Run) -> str:
     return _table(header, rows) + f"\n\n{describe(found)}."
 
 
+def census(runs: pd.DataFrame) -> str:
+    """One sentence: from CSV to CSV, by how much memory, and the fidelity."""
+    return (
+        f"Census, {len(runs)} seeds, by the command line on two cores: from a CSV file with holes to one of 16,000 "
+        f"synthetic rows in {_span(runs['csv_to_rows_s'])} seconds, start of Python included, at a fidelity of "
+        f"{_span(runs['fidelity'], 1)} and within {runs['peak_mb'].max():.0f} MB; a loaded model draws 16,000 rows in "
+        f"{_span(runs['draw_s'], 2)} seconds."
+    )
+
+
 def _entries(run: Run) -> list[tuple[Mapping[str, Any], str]]:
     """Figures and name of every op that is or should be there."""
     nothing: Mapping[str, Any] = {"seconds": {}, "ratios": {}}
@@ -164,6 +205,12 @@ def _entries(run: Run) -> list[tuple[Mapping[str, Any], str]]:
 def _rivals(run: Run) -> list[str]:
     """The usual ones, and what others were measured."""
     return [*IMPLEMENTATIONS[1:], *(name for name in OTHERS if any(name in e["ratios"] for e in run["ops"].values()))]
+
+
+def _span(numbers: Iterable[float], digits: int = 0) -> str:
+    """From the least to the largest, or the one number that both are."""
+    found = sorted(numbers)
+    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (found[0], found[-1])))
 
 
 def _percent(share: float, digits: int = 0) -> str:
@@ -181,11 +228,35 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 def current() -> dict[str, str]:
     """The text of every place, from what is stored now."""
     scales = {"scale": store.read(store.SCALE), "codec": store.read(store.CODEC)}
-    return blocks(store.read(), store.read(store.PROFILE), scales, has_plot=PLOT.exists())
+    speed = pd.read_csv(store.CENSUS) if store.CENSUS.exists() else pd.DataFrame()
+    return blocks(store.read(), store.read(store.PROFILE), scales, speed, has_plot=PLOT.exists())
+
+
+def plot_shares(run: Run, path: Path) -> None:
+    """A bar for each op and yardstick: the share of the machine's rate that the op reaches."""
+    bars = [
+        (f"{op}: {yardstick}", entry["ratios"][yardstick], _COLOURS[yardstick])
+        for yardstick in _YARDSTICKS
+        for op, entry in run["ops"].items()
+        if yardstick in entry["ratios"]
+    ]
+    names, shares, colours = zip(*reversed(bars), strict=True)
+    figure = Figure(figsize=(8, 0.4 * len(bars) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    drawn = axes.barh(names, [100 * share for share in shares], color=colours)
+    axes.bar_label(drawn, fmt="%.0f %%", padding=3)
+    axes.axvline(100, color="grey", linewidth=1)
+    axes.set(xlabel="per cent of the rate of a copy, of sgemm, or of the noise alone")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(_conditions(run).partition("; ")[0], loc="left", fontsize=8)
+    figure.savefig(path, dpi=110, format="png")
 
 
 def main() -> None:
-    """Fill the pages."""
+    """Fill the pages, and draw the shares."""
+    full = store.read().get("full")
+    if full:
+        plot_shares(full, SHARES)
     for page in PAGES:
         page.write_text(fill(page.read_text(encoding="utf-8"), current()), encoding="utf-8")
         print(f"filled {page}")

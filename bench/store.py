@@ -11,6 +11,7 @@ OPS = RESULTS / "ops_cpu.json"  # the runs "full" and "check" of `make bench-sav
 PROFILE = RESULTS / "profile.json"
 SCALE = RESULTS / "mimic_scale.json"
 CODEC = RESULTS / "codec_scale.json"
+CENSUS = RESULTS / "census_speed.csv"
 
 
 def read(path: Path = OPS) -> dict[str, Any]:

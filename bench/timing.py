@@ -23,7 +23,7 @@ LEAST_OF_OP = {
     "step": {"eager": 4.0, "compile": 1.0},
     "codec fit": {"pandas": 2.0},
     # Places are looked up in a table of values, which NumPy does as well as one core can.
-    **dict.fromkeys(("codec decode", "codec decode_means", "codec fill"), {"pandas": 1.2}),
+    **{op: {"pandas": 1.2} for op in ("codec decode", "codec decode_means", "codec fill")},
     # Much of these is the same for all: reading the rows, or the codec.
     "mlp_predict": {"eager": 1.0, "compile": 1.0},
     "fit and sample": {"eager": 1.0, "compile": 1.0},

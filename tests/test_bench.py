@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -170,6 +171,9 @@ def test_the_check_can_fail(check: Any, tmp_path: Path) -> None:
     assert "slowed: eager / native has fallen to" in fallen.stdout
     assert "doctored: eager / native has fallen to" in fallen.stdout
     assert "steady: eager / native has fallen to" not in fallen.stdout
+    alone = check("-k", "eager", slowed=100_000)
+    assert alone.returncode == 0
+    assert "was not timed, so there is nothing to compare with" in alone.stdout
     runs["check"]["machine"]["simd"] = "none such"
     store.write_text(json.dumps(runs))
     skipped = check(slowed=100_000)
@@ -198,18 +202,29 @@ def test_a_page_is_filled_between_its_marks(modules: dict[str, ModuleType]) -> N
 
 def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any]) -> None:
     report = modules["report"]
-    nothing = report.blocks({}, {}, {}, has_plot=False)
+    nothing = report.blocks({}, {}, {}, pd.DataFrame(), has_plot=False)
     assert set(nothing.values()) == {"Not measured yet."}
     facts = {name: run[name] for name in ("machine", "versions", "threads", "commit")}
     took = {"seconds": 7.3, "peak": 2.5e9}
     scales = {
         "scale": {
             **facts,
-            "runs": [{"rows": 10**6, "seed": 2, "steps": {"fit": took, "sample": took}, "fidelity": {"overall": 96.04}}],
+            "runs": [
+                {"rows": 10**6, "seed": 2, "steps": {"fit": took, "sample": took}, "fidelity": {"overall": 96.04}}
+            ],
         },
         "codec": {**facts, "runs": [{"rows": 10**6, "frame": 3e8, "steps": {"encode": took}}]},
     }
-    blocks = report.blocks({"full": run, "check": run}, {}, scales, has_plot=True)
+    columns = ["csv_to_rows_s", "fidelity", "peak_mb", "draw_s"]
+    speed = pd.DataFrame([[27.4, 97.21, 400.0, 0.35], [29.6, 97.24, 480.4, 0.41]], columns=columns)
+    blocks = report.blocks({"full": run, "check": run}, {}, scales, speed, has_plot=True)
+    assert (
+        "1,000,000 rows and 73 columns, 1 seeds: fitted in 7 seconds, and as many rows drawn in 7, within 2.5 GB"
+        in blocks["mimic"]
+    )
+    assert "in 27 to 30 seconds" in blocks["census"]
+    assert "fidelity of 97.2 and within 480 MB" in blocks["census"]
+    assert blocks["census"].endswith("in 0.35 to 0.41 seconds.")
     assert "| 1,000,000 | 2 | 7.3 | 7.3 | 7.3 | 2.50 | 96.0 |" in blocks["scale"].splitlines()
     assert "| 1,000,000 | 0.30 | encode | 7.30 | 100.0 | 2.50 |" in blocks["codec"].splitlines()
     lines = blocks["ratios"].splitlines()
@@ -217,6 +232,8 @@ def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any]) -> 
     assert "| sampler, `mlp_sample` | 2.0 | - | - | - |" in lines
     assert "| `decode` | - | - | - | - |"
     assert "| `codec` | - | - | 3.0 | - |" in lines
+    assert not any("codec, decode" in line for line in lines)
+    assert any("codec, decode" in line for line in blocks["times"].splitlines())
     assert lines[-1].startswith("8,192 rows, least times of up to 60 rounds: Some CPU, 2 cores, 1 threads, SIMD avx2; ")
     assert lines[-1].endswith("missdiff_fast 0.1.0 at abc1234.")
     assert "| `perturb` | 100.0 | 700.0 | 450.0 | - | 7.00 | 4.50 | - |" in blocks["times"].splitlines()
@@ -224,6 +241,11 @@ def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any]) -> 
     assert "| `perturb` | 0.3 GB | 3 GB/s | 15 GB/s | 20 % of copy |" in blocks["roofline"].splitlines()
     assert "| sampler, `mlp_sample` | 2.00 |" in blocks["check"].splitlines()
     assert blocks["sweeps"].endswith("(sweeps.png)")
+
+
+def test_a_bar_for_each_share(modules: dict[str, ModuleType], run: dict[str, Any], tmp_path: Path) -> None:
+    modules["report"].plot_shares(run, tmp_path / "shares.png")
+    assert (tmp_path / "shares.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_functions_by_the_time_of_their_own(modules: dict[str, ModuleType]) -> None:
@@ -244,6 +266,25 @@ def test_functions_by_the_time_of_their_own(modules: dict[str, ModuleType]) -> N
     assert {names[2][0], names[3][0]} == {"missdiff_fast.training.train", "all others"}
     assert profile.name_of(("/elsewhere/adam.py", 3, "step")) == "adam.step"
     assert sum(row["seconds"] for row in rows) == 10
+
+
+def test_symbols_as_perf_reports_them(modules: dict[str, ModuleType]) -> None:
+    long = "c10::function_ref<void (char**, long const*, long, long)>::callback_fn"
+    report = f"""
+ 71.50%  |_C.cpython-311-x86_64-linux-gnu.so   |[.] missdiff::avx2::mlp_gradients   |-      -
+ 12.25%  |libtorch_cpu.so   |[.] {long}   |-      -
+ 6.00%  |[kernel.kallsyms]  |[k] clear_page_erms  |-      -
+ 0.25%  |libc.so.6  |[.] memcpy  |-      -
+
+"""
+    found = modules["profile_fit"].symbols(report, shown=2)
+    assert found == [
+        {"symbol": "missdiff::avx2::mlp_gradients", "file": "_C", "share": 0.715},
+        {"symbol": "c10::function_ref", "file": "libtorch_cpu.so", "share": 0.1225},
+        {"symbol": "all others", "file": "", "share": 0.0625},
+    ]
+    text = modules["report"].sampled({"symbols": found})
+    assert "| `missdiff::avx2::mlp_gradients` | _C | 71.5 % |" in text.splitlines()
 
 
 def test_a_copy_moves_its_bytes(modules: dict[str, ModuleType]) -> None:
