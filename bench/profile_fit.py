@@ -31,7 +31,7 @@ import missdiff_fast
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets import simulate_mimic4ed
 
-SHOWN, _LONGEST = 15, 60
+SHOWN = 15
 PACKAGE = Path(missdiff_fast.__file__).parent.parent
 
 
@@ -79,15 +79,20 @@ def sampled(command: list[str], shown: int = SHOWN) -> list[dict[str, Any]]:
 
 def symbols(report: str, shown: int = SHOWN) -> list[dict[str, Any]]:
     """What `perf report` prints by dso and symbol, and all others in one line; shares of 1."""
-    found = []
+    shares: dict[tuple[str, str], float] = {}
     for line in filter(str.strip, report.splitlines()):
         share, library, symbol = line.split("|")[:3]
-        name = re.sub(r"^\[.\] ", "", symbol.strip())
-        name = re.sub(r"[<(].*", "", name) if len(name) > _LONGEST else name
-        file = library.strip().partition(".cpython")[0]
-        found.append({"symbol": name, "file": file, "share": float(share.strip().rstrip("%")) / 100})
-    rest = {"symbol": "all others", "file": "", "share": round(sum(part["share"] for part in found[shown:]), 4)}
-    return [*found[:shown], rest]
+        name = re.sub(r"^\[.\] |\(anonymous namespace\)::", "", symbol.strip())
+        # Arguments are of no interest here; instances of a template are one function, and addresses have no name.
+        name = "(no name)" if name.startswith("0x") else re.sub(r"^(?:int|void) |[<(].*", "", name)
+        place = name, library.strip().partition(".cpython")[0]
+        shares[place] = shares.get(place, 0.0) + float(share.strip().rstrip("%")) / 100
+    longest = sorted(shares.items(), key=lambda item: -item[1])
+    rest = sum(share for _, share in longest[shown:])
+    return [
+        {"symbol": name, "file": file, "share": round(share, 4)}
+        for (name, file), share in [*longest[:shown], (("all others", ""), rest)]
+    ]
 
 
 def fit_and_sample(rows: int, steps: int | None, call: Callable[[Callable[[], Any]], Any]) -> dict[str, float]:

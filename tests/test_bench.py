@@ -272,16 +272,23 @@ def test_symbols_as_perf_reports_them(modules: dict[str, ModuleType]) -> None:
     long = "c10::function_ref<void (char**, long const*, long, long)>::callback_fn"
     report = f"""
  71.50%  |_C.cpython-311-x86_64-linux-gnu.so   |[.] missdiff::avx2::mlp_gradients   |-      -
- 12.25%  |libtorch_cpu.so   |[.] {long}   |-      -
+  8.00%  |libtorch_cpu.so   |[.] {long}   |-      -
+  4.25%  |libtorch_cpu.so   |[.] c10::function_ref<int>   |-      -
+  2.00%  |libgomp.so.1   |[.] 0x000000000001de62   |-      -
+  1.00%  |libgomp.so.1   |[.] 0x000000000001e02a   |-      -
+  0.50%  |_C.cpython-311-x86_64-linux-gnu.so   |[.] void missdiff::(anonymous namespace)::tile<8>(int)   |-      -
  6.00%  |[kernel.kallsyms]  |[k] clear_page_erms  |-      -
  0.25%  |libc.so.6  |[.] memcpy  |-      -
 
 """
-    found = modules["profile_fit"].symbols(report, shown=2)
+    found = modules["profile_fit"].symbols(report, shown=5)
     assert found == [
         {"symbol": "missdiff::avx2::mlp_gradients", "file": "_C", "share": 0.715},
         {"symbol": "c10::function_ref", "file": "libtorch_cpu.so", "share": 0.1225},
-        {"symbol": "all others", "file": "", "share": 0.0625},
+        {"symbol": "clear_page_erms", "file": "[kernel.kallsyms]", "share": 0.06},
+        {"symbol": "(no name)", "file": "libgomp.so.1", "share": 0.03},
+        {"symbol": "missdiff::tile", "file": "_C", "share": 0.005},
+        {"symbol": "all others", "file": "", "share": 0.0025},
     ]
     text = modules["report"].sampled({"symbols": found})
     assert "| `missdiff::avx2::mlp_gradients` | _C | 71.5 % |" in text.splitlines()
