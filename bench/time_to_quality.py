@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 from environment import describe
+from matplotlib.ticker import FixedLocator, ScalarFormatter
 
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split
@@ -62,9 +63,12 @@ def plot(table: pd.DataFrame, machine: str, path: Path) -> None:
     for solver, part in table.groupby("solver_steps"):
         axes.plot(part.fit_s + part.sample_s, part.fidelity, marker="o", markersize=4, label=f"{solver}")
     for steps, part in table.groupby("steps"):
-        axes.annotate(f"{steps:,}", (part.fit_s.iloc[0], part.fidelity.min()), (0, -14), textcoords="offset points",
+        axes.annotate(f"{steps:,}", (part.fit_s.iloc[0], part.fidelity.min()), (4, -14), textcoords="offset points",
                       ha="center", fontsize=8)  # fmt: skip
     axes.set(xscale="log", xlabel="seconds of fit and of drawing 16,000 rows", ylabel="fidelity, of 100")
+    axes.xaxis.set_major_locator(FixedLocator([5, 10, 20, 40, 80, 160]))
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.minorticks_off()
     axes.set_title("Census, a fifth of the cells hidden; training steps at the points", loc="left", fontsize=10)
     axes.legend(title="solver steps", frameon=False, loc="lower right")
     axes.spines[["top", "right"]].set_visible(False)
