@@ -9,6 +9,7 @@ docs/shares.png, too.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -117,9 +118,11 @@ def roofline(run: Run) -> str:
     for entry, name in _entries(run):
         for yardstick, (key, unit) in _YARDSTICKS.items():
             if yardstick in entry["seconds"]:
-                work = entry["work"][key] / 1e9
-                rates = [f"{work / entry['seconds'][who]:.3g} G{unit}/s" for who in ("native", yardstick)]
-                share = f"{_percent(entry['ratios'][yardstick])} of {yardstick}"
+                # The native op's rate while it took turns with the yardstick, whose share it is.
+                work, ratio = entry["work"][key] / 1e9, entry["ratios"][yardstick]
+                rate = work / entry["seconds"][yardstick]
+                rates = [f"{of * rate:.3g} G{unit}/s" for of in (ratio, 1)]
+                share = f"{_percent(ratio)} of {yardstick}"
                 rows.append([name, f"{work:.3g} G{unit}", *rates, share])
     if not rows:
         return _UNKNOWN
@@ -169,7 +172,8 @@ def mimic(found: Run) -> str:
     peak, scores = max(run["steps"]["sample"]["peak"] for run in runs), [run["fidelity"]["overall"] for run in runs]
     return (
         f"A simulated table of MIMIC4ED's size, {most:,} rows and 73 columns, {len(runs)} seeds: fitted in {fit} "
-        f"seconds, and as many rows drawn in {drawn}, within {peak / 1e9:.1f} GB; fidelity {_span(scores, 1)}."
+        f"seconds, and as many rows drawn in {drawn}, within {math.ceil(peak / 1e8) / 10} GB; "
+        f"fidelity {_span(scores, 1)}."
     )
 
 
@@ -190,8 +194,8 @@ def census(runs: pd.DataFrame) -> str:
     return (
         f"Census, {len(runs)} seeds, by the command line on two cores: from a CSV file with holes to one of 16,000 "
         f"synthetic rows in {_span(runs['csv_to_rows_s'])} seconds, start of Python included, at a fidelity of "
-        f"{_span(runs['fidelity'], 1)} and within {runs['peak_mb'].max():.0f} MB; a loaded model draws 16,000 rows in "
-        f"{_span(runs['draw_s'], 2)} seconds."
+        f"{_span(runs['fidelity'], 1)} and within {math.ceil(runs['peak_mb'].max())} MB; "
+        f"a loaded model draws 16,000 rows in {_span(runs['draw_s'], 2)} seconds."
     )
 
 

@@ -375,6 +375,8 @@ def encode(
     _check("boundaries", boundaries, (torch.float32,), (V - 1,))
     if share is not None:
         _check("share", share, (torch.float64,), (cells.shape[0],))
+    tensors = {"cells": cells, "keys": keys, "ends": ends, "boundaries": boundaries, "share": share}
+    _refuse_gradients("encode", tensors)
     return _op("encode")(cells, keys, ends, boundaries, count, share)
 
 

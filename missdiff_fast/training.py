@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from types import ModuleType
@@ -15,8 +15,7 @@ from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.history import History, Progress
-from missdiff_fast.learner import Lesson, make_learner
-from missdiff_fast.networks import Denoiser
+from missdiff_fast.learner import Lesson, NativeLearner, make_learner
 from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -111,7 +110,8 @@ def train(
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
-            lessons = _lessons(network, table, observed, filled, objective, phase, backend, seed)
+            features = learner.state.network.features if isinstance(learner, NativeLearner) else None
+            lessons = _lessons(features, table, observed, filled, objective, phase, backend, seed)
             for t, lesson in enumerate(lessons):
                 rate = (1 - t / phase.steps) * min(1.0, (t + 1) / phase.warmup)
                 progress.add(learner.step(lesson, phase.learning_rate * rate))
@@ -121,7 +121,7 @@ def train(
 
 
 def _lessons(
-    network: nn.Module,
+    features: Callable[[Tensor], Tensor] | None,
     table: EncodedTable,
     observed: Tensor,
     filled: EncodedTable | None,
@@ -159,7 +159,7 @@ def _lessons(
             judged = states.masked_fill(~learnt, CLEAN)
         steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
         keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)
-        features = network.features(sigma).split(size) if isinstance(network, Denoiser) else repeat(None)
+        known = repeat(None) if features is None else features(sigma).split(size)
         parts = zip(*(tensor.split(size) for tensor in (rows, states, judged, sigma, noise_weight(sigma))), strict=True)
-        for (of, seen_as, judged_as, levels, weight), key, known in zip(parts, keys, features, strict=False):
-            yield Lesson(complete, of, seen_as, judged_as, levels, weight, key, known)
+        for (of, seen_as, judged_as, levels, weight), key, embedded in zip(parts, keys, known, strict=False):
+            yield Lesson(complete, of, seen_as, judged_as, levels, weight, key, embedded)

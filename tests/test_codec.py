@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -208,6 +209,24 @@ def test_missing_columns_no_frame_and_twice() -> None:
         codec.encode({"age": [1]})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="duplicate column names 'age'"):
         codec.encode(pd.concat([FRAME, FRAME[["age"]]], axis=1))
+
+
+@pytest.mark.parametrize("learnt", [[0, 1, 0, 1], [True, False, True, False]])
+def test_a_column_without_a_cell_may_have_categories_of_another_type(learnt: list[Any]) -> None:
+    codec = Codec.fit(pd.DataFrame({"a": learnt, "n": np.arange(4.0)}))
+    missing = pd.DataFrame({"a": pd.Categorical([None] * 4, categories=["x", "y"]), "n": np.arange(4.0)})
+    assert codec.encode(missing).codes.tolist() == [[-1]] * 4
+
+
+def test_numbers_as_close_as_numbers_can_be(recwarn: pytest.WarningsRecorder) -> None:
+    frame = pd.DataFrame({"a": [0.0, 5e-324] * 40, "n": np.arange(80.0)})
+    codec = Codec.fit(frame)
+    table = codec.encode(frame)
+    assert table.values is not None
+    assert bool(torch.isfinite(table.values).all())
+    assert list(map(str, recwarn)) == []
+    means = codec.decode_means(table.values, table.codes)["a"]
+    assert set(means) <= {0.0, 5e-324}
 
 
 def test_unseen_categories_list_a_few_known_ones_and_all_columns() -> None:

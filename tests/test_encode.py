@@ -144,6 +144,15 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
                 torch.ops.missdiff_fast.encode(*arguments)
 
 
+def test_gradients_are_refused(native: ModuleType) -> None:
+    keys, ends = torch.arange(3.0), torch.linspace(0, 1, 4, dtype=torch.float64)
+    boundaries = torch.tensor([-0.5, 0.5])
+    with pytest.raises(ValueError, match="no derivative with respect to cells"):
+        native.encode(keys.clone().requires_grad_(), keys, ends, boundaries, 4)
+    with torch.no_grad():
+        assert native.encode(keys.clone().requires_grad_(), keys, ends, boundaries, 4).shape == (3,)
+
+
 def test_registration(native: ModuleType, key_dtype: torch.dtype) -> None:
     for share in (None, shares(7)):
         torch.library.opcheck(torch.ops.missdiff_fast.encode.default, (*example(7, dtype=key_dtype), share))

@@ -275,13 +275,14 @@ class Codec:
     def check_constants(self, frame: pd.DataFrame) -> None:
         """Refuse, by ValueError, an observed value that a constant column never had; absent columns pass."""
         reader = Reader(frame, self.schema, self._markers, partial=True)
-        found = {name: reader.read(name) for name in self.schema.names}
+        found = dict[Name, np.ndarray]()
+        for name in self.schema.names:
+            cells = reader.read(name)
+            if cells is not None and name in self.schema.constant:
+                found[name] = cells.observed
         reader.check()
-        for name in self.schema.constant:
-            cells, coder = found[name], self._coders[name]
-            if cells is None:
-                continue
-            observed = cells.observed
+        for name, observed in found.items():
+            coder = self._coders[name]
             given, known = comparable(observed, coder.keys)
             strange = given != known[0]
             if strange.any():

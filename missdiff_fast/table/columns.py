@@ -84,6 +84,8 @@ class Categorical:
     def encode(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         """Codes int16 ``[N]``, -1 where missing, and the observed keys that are no known category."""
         keys, codes = cells.keys, cells.codes
+        if cells.missing.all():  # whatever its type
+            return np.full(len(cells.missing), -1, np.int16), self.keys[:0]
         if codes is None:
             codes, keys = pd.factorize(keys)
             codes[cells.missing] = -1

@@ -80,7 +80,8 @@ class Resolution:
         mean = apart.mean()
         apart -= mean
         apart *= apart
-        mean, sd = float(mean) * scale, float(np.sqrt(apart.mean())) * scale
+        # Distinct numbers deviate, but by less than half the least float64 the deviation would be 0.
+        mean, sd = float(mean) * scale, max(float(np.sqrt(apart.mean())) * scale, 5e-324)
         return cls(least, greatest, centre, mean, sd, step, decimals, zone, unit, name)
 
     @property
