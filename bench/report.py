@@ -9,6 +9,7 @@ docs/shares.png, too.
 
 from __future__ import annotations
 
+import argparse
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -258,6 +259,7 @@ def plot_shares(run: Run, path: Path) -> None:
 
 def main() -> None:
     """Fill the pages, and draw the shares."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     full = store.read().get("full")
     if full:
         plot_shares(full, SHARES)

@@ -218,6 +218,54 @@ def test_a_column_without_a_cell_may_have_categories_of_another_type(learnt: lis
     assert codec.encode(missing).codes.tolist() == [[-1]] * 4
 
 
+_DAY, _HOUR = datetime.date(2000, 1, 1), datetime.datetime(2000, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "categories", [[_DAY, datetime.date(1999, 1, 1)], [_HOUR, datetime.datetime(1999, 1, 1)], [datetime.timedelta(1)]]
+)
+@pytest.mark.parametrize("ordered", [True, False])
+def test_categories_that_no_model_file_can_hold_are_refused_in_fit(categories: list[Any], ordered: bool) -> None:
+    cells = pd.Categorical.from_codes([0, len(categories) - 1, -1], pd.Index(categories, dtype=object), ordered=ordered)
+    with pytest.raises(TypeError, match=f"column 'a'.*{type(categories[0]).__name__}.*convert"):
+        Codec.fit(pd.DataFrame({"a": cells, "n": np.arange(3.0)}))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [pd.Timestamp(5), pd.Timestamp(1005)],
+        [pd.Timedelta(5), pd.Timedelta(2005)],
+        [np.datetime64(5, "ns"), np.datetime64(1005, "ns")],
+    ],
+)
+def test_nanoseconds_in_objects_are_refused_rather_than_lost(cells: list[Any]) -> None:
+    column = pd.Series([*cells, None] * 3, dtype=object)
+    with pytest.raises(ValueError, match=r"column 'a'.*nanoseconds.*pandas\.to_datetime"):
+        Codec.fit(pd.DataFrame({"a": column, "n": np.arange(9.0)}))
+
+
+def test_a_seed_that_is_none_is_named() -> None:
+    frame = pd.DataFrame({"n": np.arange(9.0)})
+    codec = Codec.fit(frame)
+    with pytest.raises(TypeError, match="seed must be None or an integer, got float"):
+        codec.encode(frame, seed=1.5)  # type: ignore[arg-type]
+
+
+def test_filled_lacks_a_column() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, None], "b": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="filled has no column 'b'"):
+        Codec.fit(frame).fill(frame, frame[["a"]])
+
+
+@pytest.mark.parametrize("marker", [2**64, -(2**63) - 1, 10**300])
+def test_markers_beyond_64_bits_are_stored(marker: int) -> None:
+    frame = pd.DataFrame({"a": [1, 2, 3]})
+    codec = Codec.fit(frame, missing_values=[marker])
+    again = Codec.from_state(*codec.state())
+    assert again.encode(frame).continuous.tolist() == codec.encode(frame).continuous.tolist()
+
+
 def test_numbers_as_close_as_numbers_can_be(recwarn: pytest.WarningsRecorder) -> None:
     frame = pd.DataFrame({"a": [0.0, 5e-324] * 40, "n": np.arange(80.0)})
     codec = Codec.fit(frame)

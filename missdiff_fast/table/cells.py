@@ -199,6 +199,10 @@ def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> 
         strings, distinct = pd.factorize(series)
         return _mark(Cells("string", np.asarray(distinct, dtype=object), strings < 0, strings), markers, parse)
     missing = series.isna().to_numpy(dtype=bool)
+    if dtype == np.dtype(object) and family in ("datetime", "timedelta"):
+        fine = next((cell for cell in series[~missing] if _is_fine(cell)), None)
+        if fine is not None:
+            raise RefusedError("fine", str(fine))
     try:
         keys = to_keys(series, family, missing, unit)
     except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
@@ -221,8 +225,15 @@ def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> 
     return Cells(family, keys, missing)
 
 
+def _is_fine(cell: object) -> bool:
+    """Whether a date or duration as an object has parts of a microsecond."""
+    if isinstance(cell, (np.datetime64, np.timedelta64)):
+        return bool(cell != cell.astype(f"{cell.dtype.kind}8[us]"))
+    return bool(getattr(cell, "nanosecond", 0) or getattr(cell, "nanoseconds", 0))
+
+
 def _read_category(series: pd.Series, markers: Markers, unit: str | None) -> Cells:
-    categories = pd.Series(series.cat.categories)
+    categories = pd.Series(series.cat.categories, dtype=series.cat.categories.dtype)
     inner = read_cells(categories, Markers(), parse="never", unit=unit)
     if categories.isna().any():
         raise RefusedError("unsupported", "a missing value among the categories")

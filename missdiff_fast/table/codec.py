@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any, cast
 
 import numpy as np
@@ -145,10 +146,13 @@ class Codec:
         Raises
         ------
         TypeError
-            If ``frame`` is no DataFrame or a column has cells of another family than the learnt ones.
+            If ``frame`` is no DataFrame, ``seed`` no integer, or a column of another family than the learnt one.
         ValueError
             If a column is missing or not known, infinite or mixed, or holds a category that was not seen in `fit`.
         """
+        given: object = seed
+        if not isinstance(given, (int, np.integer, NoneType)):
+            raise TypeError(f"seed must be None or an integer, got {type(seed).__name__}")
         reader = Reader(frame, self.schema, self._markers, partial=partial)
         rows, layout = len(frame), self.layout
         continuous = np.empty((rows, layout.num_continuous), dtype=np.float32)
@@ -234,6 +238,9 @@ class Codec:
         """
         reader, fits = Reader(frame, self.schema, self._markers), len(filled) == len(frame)
         names = list(reader.columns)
+        absent = [name for name in names if name not in filled.columns]
+        if absent:
+            raise ValueError(f"filled has no column {absent[0]!r}: give all of {names}")
         sources = {name: filled[name] for name in names} if fits else {}
 
         def fill(name: Name) -> pd.Series | ValueError | None:

@@ -201,7 +201,12 @@ def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
         meta = {"string": dtype.storage, "na": "NA" if dtype.na_value is pd.NA else "NaN"}
     elif isinstance(dtype, pd.CategoricalDtype):
         family = family_of(dtype.categories.dtype)
-        family = "string" if family == "object" else family
+        if family == "object":
+            strange = next((cell for cell in dtype.categories if not isinstance(cell, str)), None)
+            if strange is not None:
+                kind = type(strange).__name__
+                raise TypeError(f"categories that are Python objects of type {kind} can't be stored")
+            family = "string"
         meta = {
             "category": dtype_to_json(dtype.categories.dtype),
             "ordered": bool(dtype.ordered),

@@ -158,6 +158,11 @@ _FAULTS: dict[str, tuple[type[Exception], str, str]] = {
         "holds datetimes with time zones as Python objects",
         "convert them, frame[column] = pandas.to_datetime(frame[column], utc=True)",
     ),
+    "fine": (
+        ValueError,
+        "holds nanoseconds as Python objects, which are read to the microsecond",
+        "convert them, frame[column] = pandas.to_datetime(frame[column]), of durations pandas.to_timedelta",
+    ),
     "mixed": (ValueError, "mixes types", "make the cells one type, e.g. frame[column].astype(str)"),
     "infinite": (ValueError, "has infinite values", "replace them, e.g. by NaN to count them as missing"),
     "wide": (ValueError, "has a range beyond float64", "rescale the column, or drop it"),

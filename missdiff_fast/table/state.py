@@ -45,7 +45,8 @@ def write_state(
         else:
             entry["keys"] = coder.keys.tolist()
         columns.append(entry)
-    numbers = [number if np.isfinite(number) else str(number) for number in markers.numbers]
+    # NumPy cannot tell of whole numbers beyond 64 bits that they are finite.
+    numbers = [n if isinstance(n, int) or np.isfinite(n) else str(n) for n in markers.numbers]
     meta = {
         "format": FORMAT,
         "version": VERSION,
