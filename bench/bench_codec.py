@@ -82,26 +82,21 @@ def bench_codec_encode(timer: Timer, both: Both, seed: int | None, implementatio
         timer(name, implementation, lambda: both.plain.encode(both.frame, seed))
 
 
-def bench_codec_decode(timer: Timer, both: Both, implementation: str) -> None:
+@pytest.mark.parametrize("method", ["decode", "decode_means"])
+def bench_codec_decode(timer: Timer, both: Both, method: str, implementation: str) -> None:
+    cells = both.places if method == "decode" else both.values
     if implementation == "native":
-        timer("codec decode", implementation, lambda: both.ours.decode(both.places, both.codes))
+        ours = getattr(both.ours, method)
+        timer(f"codec {method}", implementation, lambda: ours(cells, both.codes))
     else:
-        places, codes = both.places.numpy(), both.codes.numpy()
-        timer("codec decode", implementation, lambda: both.plain.decode(places, codes))
+        plain, arrays = getattr(both.plain, method), (cells.numpy(), both.codes.numpy())
+        timer(f"codec {method}", implementation, lambda: plain(*arrays))
 
 
 def bench_codec_round_trip(timer: Timer, both: Both, implementation: str) -> None:
     timer(
         "codec round trip", implementation, both.our_round_trip if implementation == "native" else both.plain_round_trip
     )
-
-
-def bench_codec_decode_means(timer: Timer, both: Both, implementation: str) -> None:
-    if implementation == "native":
-        timer("codec decode_means", implementation, lambda: both.ours.decode_means(both.values, both.codes))
-    else:
-        values, codes = both.values.numpy(), both.codes.numpy()
-        timer("codec decode_means", implementation, lambda: both.plain.decode_means(values, codes))
 
 
 def bench_codec_fill(timer: Timer, both: Both, implementation: str) -> None:

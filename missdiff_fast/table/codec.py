@@ -160,7 +160,9 @@ class Codec:
         codes = np.empty((rows, layout.num_categorical), dtype=np.int16)
 
         def encode(group: Group) -> list[str]:
-            found = [reader.read(name) for name in group.names]
+            cells = map(reader.read, group.names)
+            # Where none is observed they may be of any family, and there is nothing to encode.
+            found = [None if column is None or column.missing.all() else column for column in cells]
             if group.kind == "continuous":
                 generators = [
                     None if seed is None else np.random.default_rng([seed & (1 << 64) - 1, group.first + i])

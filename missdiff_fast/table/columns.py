@@ -84,8 +84,6 @@ class Categorical:
     def encode(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         """Codes int16 ``[N]``, -1 where missing, and the observed keys that are no known category."""
         keys, codes = cells.keys, cells.codes
-        if cells.missing.all():  # whatever its type
-            return np.full(len(cells.missing), -1, np.int16), self.keys[:0]
         if codes is None:
             codes, keys = pd.factorize(keys)
             codes[cells.missing] = -1
@@ -162,11 +160,6 @@ class Continuous:
         Ties are spread at random over their interval of ranks, or put in its middle without a generator.
         """
         blocks = [slice(start, start + BLOCK) for start in range(0, len(cells.missing), BLOCK)]
-        if cells.missing.all():  # maybe as cells of another family
-            for rows in blocks:
-                nothing = np.full(len(cells.missing[rows]), np.nan, dtype=np.float32)
-                yield nothing, nothing
-            return
         keys = cells.per_cell()
         within = self.resolution.within(keys, ~cells.missing if cells.missing.any() else True)
         ranked, known = self._ranked(keys, ~cells.missing)
