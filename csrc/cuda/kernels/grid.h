@@ -41,7 +41,12 @@ MISSDIFF_INLINE int quotient(int n, const Divider& by) {
 // Ends the launch with an error that the next call of the CUDA runtime reports: as in PyTorch, a kernel does not make
 // the host wait only to tell it that an index was wrong.
 MISSDIFF_INLINE void require(bool condition) {
-  if (!condition) __builtin_trap();
+  if (condition) return;
+#ifdef __CUDA_ARCH__
+  __trap();
+#else
+  __builtin_trap();
+#endif
 }
 
 // The stream as the CUDA runtime's cudaStream_t, whose header only the .cu files need.
