@@ -108,15 +108,13 @@ def without_cuda(device: torch.device) -> str | None:
 def _runs_on(architectures: str, capability: tuple[int, int]) -> bool:
     """Whether code for these of CMake's architectures runs: machine code within a major version, PTX on all later."""
     for architecture in architectures.split():
-        digits = re.match(r"\d+", architecture)
-        if architecture == "native" or not digits:
-            return True  # built on this machine, for its cards
-        built = divmod(int(digits.group()), 10)
-        same = built[0] == capability[0] and built[1] <= capability[1]
-        exact = architecture.rstrip("-realvitu")[-1] in "af"  # for one chip, or one family
-        if (same and not architecture.endswith("-virtual") and (not exact or built == capability)) or (
-            built <= capability and not architecture.endswith("-real") and not exact
-        ):
+        parts = re.fullmatch(r"(\d+)([af]?)(-real|-virtual)?", architecture)
+        if parts is None:  # "native", "all": built for whatever is there
+            return True
+        built, special, kind = divmod(int(parts[1]), 10), parts[2], parts[3]
+        same = built == capability if special else built[0] == capability[0] and built[1] <= capability[1]
+        later = built <= capability and not special
+        if (same and kind != "-virtual") or (later and kind != "-real"):
             return True
     return False
 
