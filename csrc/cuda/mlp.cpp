@@ -50,7 +50,7 @@ struct Network {
     args.x = data<float>(x);
     args.num_rows = x.size(0);
     args.stride = cell_stride(columns.width);
-    args.by_width = Divider(columns.width > 0 ? columns.width : 1);
+    args.by_stride = Divider(args.stride);
     args.by_quads = Divider(columns.width > 0 ? (columns.width + 3) / 4 : 1);
     args.by_groups = Divider(columns.categorical > 0 ? columns.categorical : 1);
     find_weights(static_cast<Precision>(precision));

@@ -29,7 +29,7 @@ struct MlpArgs {
   int warps;                  // of a block
   char* scratch;              // of all blocks' cells where shared memory has no room for them, else null
   int stride;                 // of rows of cells
-  Divider by_width, by_quads, by_groups;  // D, quads of a row, K
+  Divider by_stride, by_quads, by_groups;  // the stride, quads of a row, K
 };
 
 MISSDIFF_INLINE int panels_of(int n) { return (n + kPanel - 1) / kPanel; }
@@ -71,24 +71,19 @@ MISSDIFF_INLINE void load_cells(const MlpArgs& args, const Cells& cells, int64_t
   const Columns& columns = args.columns;
   const int D = columns.width, J = columns.continuous + columns.categorical;
   for (int item = worker; item < cells.rows * cells.stride; item += workers) {
-    cells.x[item] = 0.0f;
+    const int i = quotient(item, args.by_stride), d = item - i * cells.stride;
+    const bool there = d < D && first + i < args.num_rows;
+    cells.x[item] = there ? args.x[(first + i) * D + d] : 0.0f;
+    cells.state[item] = there ? args.states[(first + i) * J + find_spot(columns, d).column] : kHidden;
     cells.previous[item] = 0.0f;
-    cells.state[item] = kHidden;
-  }
-  for (int item = worker; item < cells.rows * D; item += workers) {
-    const int i = quotient(item, args.by_width), d = item - i * D, place = i * cells.stride + d;
-    if (first + i >= args.num_rows) continue;
-    const Spot spot = find_spot(columns, d);
-    cells.x[place] = args.x[(first + i) * D + d];
-    cells.state[place] = args.states[(first + i) * J + spot.column];
   }
 }
 
 MISSDIFF_INLINE void store_cells(const MlpArgs& args, const Cells& cells, int64_t first, int worker, int workers) {
   const int D = args.columns.width;
-  for (int item = worker; item < cells.rows * D; item += workers) {
-    const int i = quotient(item, args.by_width), d = item - i * D;
-    if (first + i < args.num_rows) args.out[(first + i) * D + d] = cells.x[i * cells.stride + d];
+  for (int item = worker; item < cells.rows * cells.stride; item += workers) {
+    const int i = quotient(item, args.by_stride), d = item - i * cells.stride;
+    if (d < D && first + i < args.num_rows) args.out[(first + i) * D + d] = cells.x[item];
   }
 }
 
