@@ -10,6 +10,8 @@
 // without a card go through the same indexing and arithmetic.
 #pragma once
 
+#include <cstddef>
+
 #include "../../macros.h"
 
 #ifdef __CUDACC__

@@ -19,6 +19,7 @@ constexpr int kTileRows = 64;           // at most
 constexpr int kTileBytes = 32 * 1024;   // at most, where the least number of rows is not larger
 constexpr int kLeastRows = 8;           // whole pieces of 16 bytes in every type
 constexpr int kMostBytes = 160 * 1024;  // of shared memory, where the least number of rows needs it
+constexpr int kMostWidth = 1 << 18;     // of a row, so that a `Divider` is exact in the least number of rows
 
 // How a batch is cut into tiles.
 struct Tile {
@@ -65,11 +66,13 @@ MISSDIFF_INLINE int64_t map_bytes(const Columns& columns) {
   return columns.width <= kMappedWidth ? (4 * static_cast<int64_t>(columns.width) + 15) / 16 * 16 : 0;
 }
 
+MISSDIFF_INLINE void check_offsets(const Columns& columns) {
+  require(columns.offsets[0] == columns.continuous && columns.offsets[columns.categorical] == columns.width);
+}
+
 // Writes the spots of all encoded columns to shared memory, if there is room for them.
 MISSDIFF_INLINE void map_columns(const Columns& columns, int thread, int threads, int32_t* map) {
-  if (thread == 0) {
-    require(columns.offsets[0] == columns.continuous && columns.offsets[columns.categorical] == columns.width);
-  }
+  if (thread == 0) check_offsets(columns);
   if (columns.width > kMappedWidth) return;
   for (int d = thread; d < columns.width; d += threads) {
     const Spot spot = find_spot(columns, d);
