@@ -102,9 +102,9 @@ std::tuple<Tensor, Tensor> masked_noise_loss(const Tensor& prediction,  // [B, D
     const int64_t tiles = width == 0 ? 0 : num_tiles(tile, B);
     Tensor partials = empty(prediction, {tiles}, ScalarType::Double);
     device.launch<Count<T, true>>({drawn, data<int64_t>(number)}, Count<T, true>::num_blocks(B));
-    device.launch<NoiseLoss<T, P>>({drawn, data<P>(p), data<int64_t>(words), data<int64_t>(number), tile, data<P>(grad),
-                                    data<double>(partials)},
-                                   tiles);
+    device.launch<NoiseLoss<T, P>>(
+        {drawn, data<P>(p), data<int64_t>(words), data<int64_t>(number), tile, data<P>(grad), data<double>(partials)},
+        tiles);
     add_up<T>(device, partials, number, loss);
   });
   return {loss, grad};

@@ -1,6 +1,6 @@
 // masked_loss and masked_noise_loss: value and gradient in one pass; see missdiff_fast/reference.py. By what both are
-// divided is counted by a launch before. The value is added up in an order that the shapes alone decide: by threads over
-// their items, by blocks over their threads, and by a last launch over the blocks.
+// divided is counted by a launch before. The value is added up in an order that the shapes alone decide: by threads
+// over their items, by blocks over their threads, and by a last launch over the blocks.
 #pragma once
 
 #include "perturb.h"
