@@ -57,7 +57,7 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
 
 
 def assert_close(op: str, actual: Tensor, expected: Tensor, dtype: torch.dtype | None = None) -> None:
-    """Hold a result against the expected one, NaN equal to NaN.
+    """Hold a result against the expected one, on whatever devices they are, NaN equal to NaN.
 
     Parameters
     ----------
@@ -69,6 +69,7 @@ def assert_close(op: str, actual: Tensor, expected: Tensor, dtype: torch.dtype |
         Second half of the key; ``actual``'s by default.
     """
     allowed = TOLERANCES[op, dtype or actual.dtype]
+    actual, expected = actual.cpu(), expected.cpu()
     assert actual.shape == expected.shape, f"{op}: shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
     if allowed == EXACT:
         assert torch.equal(actual, expected), f"{op}: {int((actual != expected).sum())} elements are not equal"
