@@ -45,7 +45,11 @@ MISSDIFF_INLINE float log1p_unit(float e) {
 // log(s) for a finite s >= 1; a NaN or infinity gives a NaN.
 MISSDIFF_INLINE float log_sum(float s) { return log_positive(s, 0) + (s - s); }
 
-#ifndef __CUDACC__
+#ifdef __CUDA_ARCH__
+MISSDIFF_INLINE double exp_negative(double x) { return ::exp(x); }
+MISSDIFF_INLINE double log1p_unit(double e) { return ::log1p(e); }
+MISSDIFF_INLINE double log_sum(double s) { return ::log(s); }
+#else
 MISSDIFF_INLINE double exp_negative(double x) { return __builtin_exp(x); }
 MISSDIFF_INLINE double log1p_unit(double e) { return __builtin_log1p(e); }
 MISSDIFF_INLINE double log_sum(double s) { return __builtin_log(s); }

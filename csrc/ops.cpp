@@ -6,7 +6,7 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
   m.def("normal(Tensor rows, int columns, Tensor key) -> Tensor");
   m.def(
       "perturb(Tensor continuous, Tensor codes, Tensor offsets, Tensor rows, Tensor states, Tensor alpha, "
-      "Tensor sigma, Tensor key, int width, float low, float high, bool half) -> Tensor");
+      "Tensor sigma, Tensor key, int width, float low, float high, ScalarType dtype) -> Tensor");
   m.def(
       "masked_loss(Tensor prediction, Tensor continuous, Tensor codes, Tensor values, Tensor offsets, Tensor rows, "
       "Tensor states, Tensor weight, float mean_weight, Tensor? column_weight=None) -> (Tensor loss, Tensor grad)");

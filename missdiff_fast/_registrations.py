@@ -23,8 +23,8 @@ def _fake_noise(rows: Tensor, columns: int, key: Tensor) -> Tensor:
 
 
 def _fake_perturb(continuous: Tensor, codes: Tensor, offsets: Tensor, rows: Tensor, *rest: Any) -> Tensor:
-    width, half = rest[4], rest[7]
-    return continuous.new_empty((rows.shape[0], width), dtype=torch.bfloat16 if half else continuous.dtype)
+    width, dtype = rest[4], rest[7]
+    return continuous.new_empty((rows.shape[0], width), dtype=dtype)
 
 
 def _fake_loss(prediction: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -96,8 +96,8 @@ def _loss_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tenso
 
 
 def _is_one(x: Tensor) -> bool:
-    """Whether a number is 1; False where it cannot be read, being traced or batched."""
-    if type(x) is not Tensor:
+    """Whether a number is 1; False where it cannot be read, being traced or batched, or on a device to wait for."""
+    if type(x) is not Tensor or x.device.type != "cpu":
         return False
     try:
         return x.item() == 1

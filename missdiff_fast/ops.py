@@ -4,6 +4,11 @@ Noise is bitwise the reference's, for any batch split and any number of threads;
 not depend on threads either. Shapes: N rows stored, B in a batch, C continuous and K categorical columns, J = C + K, D
 encoded columns. Inputs need not be contiguous. Wrong dtypes raise TypeError and wrong shapes ValueError, both naming
 the argument; rows or codes that are out of range raise RuntimeError from the kernel, which alone reads them.
+
+On a CUDA device all arguments have to be there. The kernels are put on the current stream and may be captured in a
+CUDA graph: nothing waits for the device, and keys, coefficients and offsets are read there. So a kernel that finds a
+number out of range ends with an error that the next call of CUDA reports, after which the process can use no device.
+float16, beside bfloat16, is accepted on CUDA alone.
 """
 
 from __future__ import annotations
@@ -69,6 +74,15 @@ def _check(name: str, x: Tensor, dtypes: tuple[torch.dtype, ...], shape: tuple[i
         raise ValueError(f"{name} must have shape [{wanted}], not {list(x.shape)}")
 
 
+def _halves(name: str, dtype: torch.dtype | None, device: torch.device) -> tuple[torch.dtype, ...]:
+    """The 16-bit types that the device's kernels take."""
+    if device.type == "cuda":
+        return (torch.bfloat16, torch.float16)
+    if dtype == torch.float16:
+        raise TypeError(f"{name} is float16, which needs a CUDA device; on the CPU use bfloat16, which does not")
+    return (torch.bfloat16,)
+
+
 def _check_batch(
     table: EncodedTable, rows: Tensor, states: Tensor, prediction: Tensor | None = None, columns: int = 0
 ) -> None:
@@ -82,8 +96,9 @@ def _check_batch(
     B = rows.shape[0]
     _check("states", states, (torch.uint8,), (B, layout.num_columns))
     if prediction is not None:
+        halves = _halves("prediction", prediction.dtype, prediction.device)
         wide = table.continuous.dtype == torch.float64
-        _check("prediction", prediction, (torch.float64,) if wide else (torch.float32, torch.bfloat16), (B, columns))
+        _check("prediction", prediction, (torch.float64,) if wide else (torch.float32, *halves), (B, columns))
 
 
 def _check_noise(rows: Tensor, columns: int, key: Tensor) -> None:
@@ -94,9 +109,13 @@ def _check_noise(rows: Tensor, columns: int, key: Tensor) -> None:
 
 
 def _check_offsets(offsets: Tensor, width: int) -> int | None:
-    """Number of continuous columns. In a compiled graph None: reading numbers would break it, and the kernel checks."""
+    """Number of continuous columns.
+
+    None in a compiled graph, which reading numbers would break, and on a CUDA device, which would have to be waited
+    for: there the kernel checks.
+    """
     _check("offsets", offsets, (torch.int64,), (None,))
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or offsets.device.type != "cpu":
         return None
     bounds = offsets.tolist()
     if not bounds or bounds[0] < 0 or bounds[-1] != width or any(a >= b for a, b in pairwise(bounds)):
@@ -169,7 +188,7 @@ def perturb(
     low, high : float
         What one-hot columns hold off and on.
     dtype : torch.dtype, optional
-        The table's (default) or bfloat16.
+        The table's (default) or bfloat16; on CUDA also float16.
 
     Returns
     -------
@@ -191,10 +210,11 @@ def perturb(
     _check("alpha", alpha, (own,), rows.shape)
     _check("sigma", sigma, (own,), rows.shape)
     _check("key", key, (torch.int64,), (2,))
-    if dtype not in (None, own, torch.bfloat16):
-        raise TypeError(f"dtype must be the table's, {own}, or torch.bfloat16, not {dtype}")
+    halves = _halves("dtype", dtype, table.device)
+    if dtype not in (None, own, *halves):
+        raise TypeError(f"dtype must be the table's, {own}, or {' or '.join(map(str, halves))}, not {dtype}")
     cells = (table.continuous, table.codes, _offsets(table), rows, states, alpha, sigma, key)
-    return _op("perturb")(*cells, table.layout.width, float(low), float(high), dtype == torch.bfloat16)
+    return _op("perturb")(*cells, table.layout.width, float(low), float(high), dtype or own)
 
 
 def masked_loss(
@@ -215,7 +235,9 @@ def masked_loss(
     Parameters
     ----------
     prediction : Tensor
-        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, which are accumulated in float.
+        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, on CUDA also float16, which are
+        accumulated in float. The gradient of a large batch is divided by many cells: from tens of thousands on float16
+        is too narrow for it.
     table : EncodedTable
         With ``values``.
     rows, states : Tensor
@@ -292,7 +314,7 @@ def step(
     x : Tensor
         ``[B, D]``, float32 or float64.
     prediction : Tensor
-        ``[B, D]`` or wider, x's dtype or bfloat16.
+        ``[B, D]`` or wider, x's dtype or bfloat16, on CUDA also float16.
     previous : Tensor, optional
         ``[B, D]``, x's dtype.
     states : Tensor
@@ -320,7 +342,8 @@ def step(
     """
     _check("x", x, _TABLE_TYPES, (None, None))
     B, D = x.shape
-    _check("prediction", prediction, (x.dtype, torch.bfloat16), (B, None))
+    halves = _halves("prediction", prediction.dtype, prediction.device)
+    _check("prediction", prediction, (x.dtype, *halves), (B, None))
     if prediction.shape[1] < D:
         raise ValueError(f"prediction must have at least x's {D} columns, not {prediction.shape[1]}")
     if previous is not None:

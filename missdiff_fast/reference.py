@@ -195,7 +195,7 @@ def perturb(
     low, high : float
         What one-hot columns hold off and on.
     dtype : torch.dtype, optional
-        Of the result: the table's own (default), or bfloat16, to which the result is rounded.
+        Of the result: the table's own (default), or a 16-bit one, to which the result is rounded.
 
     Examples
     --------
@@ -336,7 +336,7 @@ def step(
     x : Tensor
         ``[B, D]``, float32 or float64.
     prediction : Tensor
-        ``[B, D]`` (or wider: the rest is ignored), x's dtype or bfloat16.
+        ``[B, D]`` (or wider: the rest is ignored), x's dtype or a 16-bit one.
     previous : Tensor, optional
         p of the last step, ``[B, D]``; needed where c2 is not 0.
     states : Tensor

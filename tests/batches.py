@@ -53,6 +53,11 @@ class Batch:
         encoded = used[:, self.table.layout.groups(used.device)]
         return torch.cat([encoded, used[:, : self.table.layout.num_continuous]], 1) if means else encoded
 
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on a device."""
+        rest = self.rows, self.states, self.alpha, self.sigma, self.weight, self.key
+        return Batch(self.table.to(device), *(x.to(device) for x in rest))
+
     def double(self) -> Batch:
         """The same batch in float64."""
         table = self.table

@@ -26,12 +26,15 @@ def _fill_uninitialised_memory() -> Iterator[None]:
 
 
 @pytest.fixture
-def native() -> ModuleType:
-    """The module of the compiled ops; skips where the package was installed without them."""
+def native(request: pytest.FixtureRequest) -> ModuleType:
+    """The module of the compiled ops; skips where the package was installed without those for the test's device."""
     from missdiff_fast import _library
 
     if not _library.load():
         pytest.skip("missdiff_fast was installed without its compiled ops")
+    device = request.getfixturevalue("device") if "device" in request.fixturenames else torch.device("cpu")
+    if device.type == "cuda" and not _library.load_cuda():
+        pytest.skip("missdiff_fast was installed without its CUDA kernels")
     from missdiff_fast import ops
 
     return ops

@@ -29,6 +29,11 @@ def example(layout: Layout, size: int = 67, dtype: torch.dtype = torch.float32, 
     return x, layout.offsets(), boundaries, starts
 
 
+def there(arguments: Arguments, device: torch.device) -> Arguments:
+    x, offsets, boundaries, starts = (given.to(device) for given in arguments)
+    return x, offsets, boundaries, starts
+
+
 def check(results: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], dtype: torch.dtype) -> None:
     assert results[0].dtype == torch.int32
     assert results[1].dtype == torch.int16
@@ -44,14 +49,14 @@ def test_by_hand(backend: ModuleType, dtype: torch.dtype) -> None:
     assert codes.tolist() == [[1], [0]]
 
 
-def test_native_is_the_reference(native: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
+def test_native_is_the_reference(native: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
     for seed in range(3):
         arguments = example(layout, dtype=dtype, seed=seed)
-        check(native.decode(*arguments), reference.decode(*arguments), dtype)
+        check(native.decode(*there(arguments, device)), reference.decode(*arguments), dtype)
 
 
-def test_places_by_counting(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    x, offsets, boundaries, starts = example(layout, dtype=dtype)
+def test_places_by_counting(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
+    x, offsets, boundaries, starts = there(example(layout, dtype=dtype), device)
     places, codes = backend.decode(x, offsets, boundaries, starts)
     for c in range(layout.num_continuous):
         column = boundaries[starts[c] : starts[c + 1]]
@@ -61,36 +66,40 @@ def test_places_by_counting(backend: ModuleType, layout: Layout, dtype: torch.dt
         assert codes[:, k].tolist() == [row.index(max(row)) for row in group]
 
 
-def test_infinities(backend: ModuleType, dtype: torch.dtype) -> None:
+def test_infinities(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
     x = torch.tensor([[math.inf, -math.inf, -math.inf], [-math.inf, -math.inf, math.inf]], dtype=dtype)
-    places, codes = backend.decode(x, torch.tensor([1, 3]), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([0, 2]))
+    places, codes = backend.decode(
+        *there((x, torch.tensor([1, 3]), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([0, 2])), device)
+    )
     assert places.tolist() == [[2], [0]]
     assert codes.tolist() == [[0], [1]]
 
 
-def test_nan_is_above_all_and_no_category(backend: ModuleType, dtype: torch.dtype) -> None:
+def test_nan_is_above_all_and_no_category(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
     x = torch.tensor([[math.nan, 0.5, math.nan], [0.5, math.nan, 0.5]], dtype=dtype)
-    places, codes = backend.decode(x, torch.tensor([1, 3]), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([0, 2]))
+    places, codes = backend.decode(
+        *there((x, torch.tensor([1, 3]), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([0, 2])), device)
+    )
     assert places.tolist() == [[2], [1]]
     assert codes.tolist() == [[2], [2]]
 
 
-def test_many_boundaries(native: ModuleType, dtype: torch.dtype) -> None:
+def test_many_boundaries(native: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
     g = torch.Generator().manual_seed(1)
     boundaries = torch.randn(100_003, generator=g, dtype=torch.float64).to(dtype).sort().values
     x = torch.cat([torch.randn(500, generator=g).to(dtype), boundaries[::997]])[:, None]
     arguments = x, torch.tensor([1]), boundaries, torch.tensor([0, 100_003])
-    check(native.decode(*arguments), reference.decode(*arguments), dtype)
+    check(native.decode(*there(arguments, device)), reference.decode(*arguments), dtype)
 
 
-def test_empty_batch(backend: ModuleType, layout: Layout) -> None:
-    places, codes = backend.decode(*example(layout, 0))
+def test_empty_batch(backend: ModuleType, device: torch.device, layout: Layout) -> None:
+    places, codes = backend.decode(*there(example(layout, 0), device))
     assert places.shape == (0, layout.num_continuous)
     assert codes.shape == (0, layout.num_categorical)
 
 
-def test_non_contiguous(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    x, offsets, boundaries, starts = example(layout, dtype=dtype)
+def test_non_contiguous(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
+    x, offsets, boundaries, starts = there(example(layout, dtype=dtype), device)
     gaps = backend.decode(strided(x), strided(offsets), strided(boundaries), strided(starts))
     check(gaps, backend.decode(x, offsets, boundaries, starts), dtype)
 
@@ -105,8 +114,7 @@ def test_threads_change_nothing(backend: ModuleType) -> None:
 
 def test_reference_on_every_device(device: torch.device, layout: Layout) -> None:
     arguments = example(layout)
-    places, codes = reference.decode(*(x.to(device) for x in arguments))
-    check((places.cpu(), codes.cpu()), reference.decode(*arguments), torch.float32)
+    check(reference.decode(*there(arguments, device)), reference.decode(*arguments), torch.float32)
 
 
 def test_bad_arguments_are_named(native: ModuleType) -> None:
@@ -136,15 +144,15 @@ def test_places_that_do_not_fit(native: ModuleType) -> None:
             native.decode(x, wrong, boundaries, starts)
 
 
-def test_registration(native: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    torch.library.opcheck(torch.ops.missdiff_fast.decode.default, example(layout, 5, dtype))
+def test_registration(native: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
+    torch.library.opcheck(torch.ops.missdiff_fast.decode.default, there(example(layout, 5, dtype), device))
 
 
-def test_compiles_whole(native: ModuleType, fresh_compiler: None) -> None:
+def test_compiles_whole(native: ModuleType, device: torch.device, fresh_compiler: None) -> None:
     @torch.compile(fullgraph=True, backend="aot_eager")
     def compiled(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         return native.decode(x * 2, offsets, boundaries, starts)
 
     for size in (6, 11):
-        x, *rest = example(LAYOUTS["mixed"], size)
+        x, *rest = there(example(LAYOUTS["mixed"], size), device)
         check(compiled(x, *rest), native.decode(x * 2, *rest), torch.float32)

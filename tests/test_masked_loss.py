@@ -48,10 +48,17 @@ def value_and_gradient(
 
 
 def example(
-    name: str, layout: Layout, size: int = 67, dtype: torch.dtype = torch.float32, **options: Any
+    name: str,
+    layout: Layout,
+    size: int = 67,
+    dtype: torch.dtype = torch.float32,
+    *,
+    device: torch.device | str = "cpu",
+    **options: Any,
 ) -> tuple[Tensor, Batch]:
     held = torch.float64 if dtype == torch.float64 else torch.float32
-    return make_prediction(size, columns(name, layout), dtype), make_batch(layout, size, held, **options)
+    prediction, batch = make_prediction(size, columns(name, layout), dtype), make_batch(layout, size, held, **options)
+    return prediction.to(device), batch.to(device)
 
 
 def test_by_hand(backend: ModuleType) -> None:
@@ -96,9 +103,11 @@ def test_noise_loss_by_hand(backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
-def test_native_is_the_reference(native: ModuleType, name: str, layout: Layout, kind: torch.dtype) -> None:
+def test_native_is_the_reference(
+    native: ModuleType, device: torch.device, name: str, layout: Layout, kind: torch.dtype
+) -> None:
     prediction, batch = example(name, layout, dtype=kind)
-    loss, gradient = value_and_gradient(native, name, prediction, batch)
+    loss, gradient = value_and_gradient(native, name, prediction.to(device), batch.to(device))
     assert loss.shape == ()
     assert loss.dtype == (torch.float64 if kind == torch.float64 else torch.float32)
     assert gradient.dtype == kind
@@ -109,13 +118,36 @@ def test_native_is_the_reference(native: ModuleType, name: str, layout: Layout, 
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_large_batch_has_no_bias(native: ModuleType, name: str) -> None:
-    prediction, batch = example(name, LAYOUTS["clinical"], 20_011)
+def test_float16(native: ModuleType, device: torch.device, name: str, layout: Layout) -> None:
+    prediction, batch = example(name, layout, dtype=torch.float16)
+    if device.type == "cpu":
+        with pytest.raises(TypeError, match="prediction is float16, which needs a CUDA device"):
+            call(native, name, prediction, batch)
+        return
+    loss, gradient = value_and_gradient(native, name, prediction.to(device), batch.to(device))
+    assert gradient.dtype == torch.float16
+    assert_close(name, loss, call(reference, name, prediction.double(), batch.double()), torch.float16)
+    assert_close(f"{name}.grad", gradient, value_and_gradient(reference, name, prediction, batch)[1])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_reruns_change_no_bit(native: ModuleType, device: torch.device, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["clinical"], 10_007, device=device)
     loss, gradient = value_and_gradient(native, name, prediction, batch)
+    for _ in range(3):
+        again = value_and_gradient(native, name, prediction, batch)
+        assert torch.equal(loss, again[0])
+        assert torch.equal(gradient, again[1])
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_large_batch_has_no_bias(native: ModuleType, device: torch.device, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["clinical"], 20_011)
+    loss, gradient = value_and_gradient(native, name, prediction.to(device), batch.to(device))
     truth, exact = value_and_gradient(reference, name, prediction.double(), batch.double())
     assert_close(name, loss, truth)
     assert_close(f"{name}.grad", gradient, exact)
-    for part in (gradient[:, :27], gradient[:, 27:119]):
+    for part in (gradient[:, :27].cpu(), gradient[:, 27:119].cpu()):
         wanted = exact[:, :27] if part.shape[1] == 27 else exact[:, 27:119]
         bias = abs(float((part.double() - wanted).sum())) / float(wanted.abs().sum())
         assert bias < 1e-7
@@ -153,9 +185,9 @@ def test_noise_loss_agrees_with_torch_losses(backend: ModuleType, dtype: torch.d
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("filling", [math.nan, math.inf, 1e30])
 def test_unused_predictions_do_not_matter(
-    backend: ModuleType, name: str, layout: Layout, kind: torch.dtype, filling: float
+    backend: ModuleType, device: torch.device, name: str, layout: Layout, kind: torch.dtype, filling: float
 ) -> None:
-    prediction, batch = example(name, layout, dtype=kind)
+    prediction, batch = example(name, layout, dtype=kind, device=device)
     used = used_columns(name, batch)
     spoilt = torch.where(used, prediction, filling)
     loss, gradient = value_and_gradient(backend, name, spoilt, batch)
@@ -170,9 +202,9 @@ def test_unused_predictions_do_not_matter(
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 def test_nan_in_a_used_prediction_is_not_swallowed(
-    backend: ModuleType, name: str, layout: Layout, kind: torch.dtype
+    backend: ModuleType, device: torch.device, name: str, layout: Layout, kind: torch.dtype
 ) -> None:
-    prediction, batch = example(name, layout, dtype=kind)
+    prediction, batch = example(name, layout, dtype=kind, device=device)
     used = used_columns(name, batch)
     for column in range(used.shape[1]):  # scores, each place of each group, means
         spoilt = prediction.clone()
@@ -228,19 +260,21 @@ def test_extreme_logits(backend: ModuleType, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
-def test_nothing_to_learn_from(backend: ModuleType, name: str, layout: Layout, kind: torch.dtype) -> None:
-    prediction, batch = example(name, layout, 5, kind)
+def test_nothing_to_learn_from(
+    backend: ModuleType, device: torch.device, name: str, layout: Layout, kind: torch.dtype
+) -> None:
+    prediction, batch = example(name, layout, 5, kind, device=device)
     missing = dataclasses.replace(batch, rows=torch.zeros_like(batch.rows))
     clean = dataclasses.replace(batch, states=torch.full_like(batch.states, CLEAN))
-    empty_prediction, empty = example(name, layout, 0, kind)
+    empty_prediction, empty = example(name, layout, 0, kind, device=device)
     for given, case in [(prediction, missing), (prediction, clean), (empty_prediction, empty)]:
         loss, gradient = value_and_gradient(backend, name, given, case)
         assert float(loss) == 0
         assert torch.equal(gradient, torch.zeros_like(given))
 
 
-def test_hidden_cells_have_weight_one(backend: ModuleType) -> None:
-    prediction, batch = example("masked_loss", LAYOUTS["no_categorical"])
+def test_hidden_cells_have_weight_one(backend: ModuleType, device: torch.device) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["no_categorical"], device=device)
     hidden = dataclasses.replace(batch, states=torch.full_like(batch.states, HIDDEN))
     noisy = dataclasses.replace(
         batch, states=torch.full_like(batch.states, NOISY), weight=torch.ones_like(batch.weight)
@@ -251,8 +285,8 @@ def test_hidden_cells_have_weight_one(backend: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_non_contiguous(backend: ModuleType, name: str, dtype: torch.dtype) -> None:
-    prediction, batch = example(name, LAYOUTS["mixed"], dtype=dtype)
+def test_non_contiguous(backend: ModuleType, device: torch.device, name: str, dtype: torch.dtype) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], dtype=dtype, device=device)
     table = batch.table
     assert table.values is not None
     gaps = Batch(
@@ -327,16 +361,16 @@ def test_reruns_and_threads_change_no_bit(backend: ModuleType, name: str) -> Non
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("case", SMALL_LAYOUTS)
-def test_gradcheck(backend: ModuleType, name: str, case: str) -> None:
-    prediction, batch = example(name, SMALL_LAYOUTS[case], 4, torch.float64)
+def test_gradcheck(backend: ModuleType, device: torch.device, name: str, case: str) -> None:
+    prediction, batch = example(name, SMALL_LAYOUTS[case], 4, torch.float64, device=device)
     leaf = prediction.requires_grad_()
     function: Callable[[Tensor], Tensor] = lambda x: call(backend, name, x, batch)  # noqa: E731
     assert torch.autograd.gradcheck(function, leaf)
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_second_derivative_is_refused(native: ModuleType, name: str) -> None:
-    prediction, batch = example(name, LAYOUTS["mixed"], dtype=torch.float64)
+def test_second_derivative_is_refused(native: ModuleType, device: torch.device, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], dtype=torch.float64, device=device)
     leaf = prediction.requires_grad_()
     loss = call(native, name, leaf, batch) ** 2
     (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
@@ -348,8 +382,8 @@ def test_second_derivative_is_refused(native: ModuleType, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_gradient_is_the_same_when_taken_again(backend: ModuleType, name: str) -> None:
-    prediction, batch = example(name, LAYOUTS["mixed"])
+def test_gradient_is_the_same_when_taken_again(backend: ModuleType, device: torch.device, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], device=device)
     _, expected = value_and_gradient(backend, name, prediction, batch)
     leaf = prediction.requires_grad_()
     loss = call(backend, name, leaf, batch)
@@ -357,9 +391,9 @@ def test_gradient_is_the_same_when_taken_again(backend: ModuleType, name: str) -
         loss.backward(retain_graph=True)
         assert leaf.grad is not None
         assert torch.equal(leaf.grad, times * expected)
-    (halved,) = torch.autograd.grad(loss, leaf, torch.tensor(0.5), retain_graph=True)
+    (halved,) = torch.autograd.grad(loss, leaf, torch.tensor(0.5, device=device), retain_graph=True)
     assert torch.equal(halved, expected / 2)
-    batched = torch.autograd.grad(loss, leaf, torch.tensor([1.0, 4.0]), is_grads_batched=True)[0]
+    batched = torch.autograd.grad(loss, leaf, torch.tensor([1.0, 4.0], device=device), is_grads_batched=True)[0]
     assert torch.equal(batched, torch.stack([expected, 4 * expected]))
 
 
@@ -375,8 +409,8 @@ def test_gradient_changed_in_place_is_not_taken_again(native: ModuleType, name: 
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_gradient_is_scaled_by_what_follows(backend: ModuleType, name: str) -> None:
-    prediction, batch = example(name, LAYOUTS["mixed"])
+def test_gradient_is_scaled_by_what_follows(backend: ModuleType, device: torch.device, name: str) -> None:
+    prediction, batch = example(name, LAYOUTS["mixed"], device=device)
     _, gradient = value_and_gradient(backend, name, prediction, batch)
     leaf = prediction.requires_grad_()
     (-4 * call(backend, name, leaf, batch)).backward()
@@ -389,14 +423,10 @@ def test_gradient_is_scaled_by_what_follows(backend: ModuleType, name: str) -> N
 @pytest.mark.parametrize("name", LOSSES)
 def test_reference_on_every_device(device: torch.device, name: str, layout: Layout) -> None:
     prediction, batch = example(name, layout)
-    there = Batch(
-        batch.table.to(device),
-        *(x.to(device) for x in (batch.rows, batch.states, batch.alpha, batch.sigma, batch.weight, batch.key)),
-    )
-    loss, gradient = value_and_gradient(reference, name, prediction.to(device), there)
+    loss, gradient = value_and_gradient(reference, name, prediction.to(device), batch.to(device))
     expected_loss, expected = value_and_gradient(reference, name, prediction, batch)
-    assert_close(name, loss.cpu(), expected_loss)
-    assert_close(f"{name}.grad", gradient.cpu(), expected)
+    assert_close(name, loss, expected_loss)
+    assert_close(f"{name}.grad", gradient, expected)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -456,23 +486,25 @@ def raw_arguments(name: str, prediction: Tensor, batch: Batch) -> tuple[Any, ...
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("differentiable", [False, True])
-def test_registration(native: ModuleType, name: str, kind: torch.dtype, differentiable: bool) -> None:
+def test_registration(
+    native: ModuleType, device: torch.device, name: str, kind: torch.dtype, differentiable: bool
+) -> None:
     op = getattr(torch.ops.missdiff_fast, name).default
     for case in ("mixed", "no_continuous", "no_categorical"):
-        prediction, batch = example(name, LAYOUTS[case], 5, kind)
+        prediction, batch = example(name, LAYOUTS[case], 5, kind, device=device)
         torch.library.opcheck(op, raw_arguments(name, prediction.requires_grad_(differentiable), batch))
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_compiles_whole(native: ModuleType, name: str, fresh_compiler: None) -> None:
-    table = make_batch(LAYOUTS["mixed"]).table
+def test_compiles_whole(native: ModuleType, device: torch.device, name: str, fresh_compiler: None) -> None:
+    table = make_batch(LAYOUTS["mixed"]).table.to(device)
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def compiled(prediction: Tensor, rows: Tensor, states: Tensor, last: Tensor) -> Tensor:
         return 2 * getattr(native, name)(prediction * 3, table, rows, states, last)
 
     for size in (6, 11):
-        prediction, batch = example(name, LAYOUTS["mixed"], size)
+        prediction, batch = example(name, LAYOUTS["mixed"], size, device=device)
         leaf, same = prediction.clone().requires_grad_(), prediction.clone().requires_grad_()
         last = batch.weight if name == "masked_loss" else batch.key
         loss = compiled(leaf, batch.rows, batch.states, last)
@@ -534,11 +566,13 @@ def test_column_weights_by_hand(backend: ModuleType) -> None:
 @pytest.mark.parametrize("size", [1, 67, 131])
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 def test_column_weights_native_is_the_reference(
-    native: ModuleType, layout: Layout, kind: torch.dtype, size: int
+    native: ModuleType, device: torch.device, layout: Layout, kind: torch.dtype, size: int
 ) -> None:
     prediction, batch = example("masked_loss", layout, size, kind, seed=size)
     column_weight = make_column_weight(layout, batch.weight.dtype)
-    loss, gradient = value_and_gradient(native, "masked_loss", prediction, batch, column_weight=column_weight)
+    loss, gradient = value_and_gradient(
+        native, "masked_loss", prediction.to(device), batch.to(device), column_weight=column_weight.to(device)
+    )
     truth = call(reference, "masked_loss", prediction.double(), batch.double(), column_weight=column_weight.double())
     assert_close("masked_loss", loss, truth, kind)
     expected = value_and_gradient(reference, "masked_loss", prediction, batch, column_weight=column_weight)[1]
@@ -555,13 +589,15 @@ def test_column_weights_of_one_change_no_bit(backend: ModuleType, layout: Layout
     assert torch.equal(gradient, expected)
 
 
-def test_a_column_weight_weighs_its_column_alone(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    prediction, batch = example("masked_loss", layout, dtype=dtype)
+def test_a_column_weight_weighs_its_column_alone(
+    backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype
+) -> None:
+    prediction, batch = example("masked_loss", layout, dtype=dtype, device=device)
     loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch)
-    groups = layout.groups(torch.device("cpu"))
-    columns_of = torch.cat([groups, torch.arange(layout.num_continuous)])  # the means' columns come last
+    groups = layout.groups(device)
+    columns_of = torch.cat([groups, torch.arange(layout.num_continuous, device=device)])  # the means' columns come last
     for column in range(layout.num_columns):
-        column_weight = torch.ones(layout.num_columns, dtype=dtype)
+        column_weight = torch.ones(layout.num_columns, dtype=dtype, device=device)
         column_weight[column] = 4  # a power of two scales without rounding
         alone = torch.where(columns_of == column, 4 * gradient, gradient)
         weighed = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=column_weight)
@@ -574,10 +610,10 @@ def test_a_column_weight_weighs_its_column_alone(backend: ModuleType, layout: La
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("filling", [math.nan, math.inf, 1e30])
 def test_columns_of_weight_zero_do_not_enter(
-    backend: ModuleType, layout: Layout, kind: torch.dtype, filling: float
+    backend: ModuleType, device: torch.device, layout: Layout, kind: torch.dtype, filling: float
 ) -> None:
-    prediction, batch = example("masked_loss", layout, dtype=kind)
-    column_weight = make_column_weight(layout, batch.weight.dtype)
+    prediction, batch = example("masked_loss", layout, dtype=kind, device=device)
+    column_weight = make_column_weight(layout, batch.weight.dtype).to(device)
     column_weight[::2] = 0
     weightless = (column_weight == 0).expand_as(batch.states)
     clean = dataclasses.replace(batch, states=torch.where(weightless, CLEAN, batch.states).to(torch.uint8))
@@ -592,17 +628,17 @@ def test_columns_of_weight_zero_do_not_enter(
     assert bool((gradient[used] != 0).any()) or not bool(used.any())
 
 
-def test_column_weights_all_zero(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    prediction, batch = example("masked_loss", layout, dtype=dtype)
-    zeros = torch.zeros(layout.num_columns, dtype=dtype)
+def test_column_weights_all_zero(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
+    prediction, batch = example("masked_loss", layout, dtype=dtype, device=device)
+    zeros = torch.zeros(layout.num_columns, dtype=dtype, device=device)
     loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=zeros)
     assert float(loss) == 0
     assert torch.equal(gradient, torch.zeros_like(prediction))
 
 
-def test_column_weights_need_not_be_contiguous(backend: ModuleType, dtype: torch.dtype) -> None:
-    prediction, batch = example("masked_loss", LAYOUTS["mixed"], dtype=dtype)
-    column_weight = make_column_weight(LAYOUTS["mixed"], dtype)
+def test_column_weights_need_not_be_contiguous(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
+    prediction, batch = example("masked_loss", LAYOUTS["mixed"], dtype=dtype, device=device)
+    column_weight = make_column_weight(LAYOUTS["mixed"], dtype).to(device)
     loss, gradient = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=strided(column_weight))
     expected = value_and_gradient(backend, "masked_loss", prediction, batch, column_weight=column_weight)
     assert torch.equal(loss, expected[0])
@@ -610,10 +646,10 @@ def test_column_weights_need_not_be_contiguous(backend: ModuleType, dtype: torch
 
 
 @pytest.mark.parametrize("case", SMALL_LAYOUTS)
-def test_column_weights_gradcheck(backend: ModuleType, case: str) -> None:
+def test_column_weights_gradcheck(backend: ModuleType, device: torch.device, case: str) -> None:
     layout = SMALL_LAYOUTS[case]
-    prediction, batch = example("masked_loss", layout, 4, torch.float64)
-    column_weight = make_column_weight(layout, torch.float64)
+    prediction, batch = example("masked_loss", layout, 4, torch.float64, device=device)
+    column_weight = make_column_weight(layout, torch.float64).to(device)
     column_weight[0] = 0
     leaf = prediction.requires_grad_()
     function: Callable[[Tensor], Tensor] = lambda x: call(  # noqa: E731
@@ -642,11 +678,13 @@ def test_bad_column_weights_are_named(native: ModuleType) -> None:
 
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
 @pytest.mark.parametrize("differentiable", [False, True])
-def test_column_weights_registration(native: ModuleType, kind: torch.dtype, differentiable: bool) -> None:
+def test_column_weights_registration(
+    native: ModuleType, device: torch.device, kind: torch.dtype, differentiable: bool
+) -> None:
     for case in ("mixed", "no_continuous", "no_categorical"):
-        prediction, batch = example("masked_loss", LAYOUTS[case], 5, kind)
+        prediction, batch = example("masked_loss", LAYOUTS[case], 5, kind, device=device)
         arguments = raw_arguments("masked_loss", prediction.requires_grad_(differentiable), batch)
-        column_weight = make_column_weight(LAYOUTS[case], batch.weight.dtype)
+        column_weight = make_column_weight(LAYOUTS[case], batch.weight.dtype).to(device)
         torch.library.opcheck(torch.ops.missdiff_fast.masked_loss.default, (*arguments, column_weight))
 
 

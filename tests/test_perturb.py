@@ -40,24 +40,39 @@ def test_by_hand(backend: ModuleType) -> None:
     assert_close("perturb", x, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_native_is_the_reference(native: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
+def test_native_is_the_reference(native: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
     batch = make_batch(layout, dtype=dtype)
-    x = run(native, batch)
+    x = run(native, batch.to(device))
     assert x.dtype == dtype
     assert_close("perturb", x, run(reference, batch))
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 1.0), (-0.25, 0.75), (0.1, 0.7)])
-def test_levels(native: ModuleType, dtype: torch.dtype, low: float, high: float) -> None:
+def test_levels(native: ModuleType, device: torch.device, dtype: torch.dtype, low: float, high: float) -> None:
     batch = make_batch(LAYOUTS["mixed"], dtype=dtype, seed=5)
-    assert_close("perturb", run(native, batch, low=low, high=high), run(reference, batch, low=low, high=high))
+    assert_close(
+        "perturb", run(native, batch.to(device), low=low, high=high), run(reference, batch, low=low, high=high)
+    )
 
 
-def test_bfloat16(native: ModuleType, layout: Layout) -> None:
+def test_bfloat16(native: ModuleType, device: torch.device, layout: Layout) -> None:
     batch = make_batch(layout)
-    x = run(native, batch, dtype=torch.bfloat16)
+    x = run(native, batch.to(device), dtype=torch.bfloat16)
     assert x.dtype == torch.bfloat16
     assert_close("perturb", x, run(reference, batch, dtype=torch.bfloat16))
+
+
+def test_float16(native: ModuleType, device: torch.device, layout: Layout) -> None:
+    batch = make_batch(layout)
+    if device.type == "cpu":
+        with pytest.raises(TypeError, match="dtype is float16, which needs a CUDA device"):
+            run(native, batch, dtype=torch.float16)
+        with pytest.raises(RuntimeError, match="Half, on the CPU"):
+            torch.ops.missdiff_fast.perturb(*raw_arguments(batch, torch.float16))
+        return
+    x = run(native, batch.to(device), dtype=torch.float16)
+    assert x.dtype == torch.float16
+    assert_close("perturb", x, run(reference, batch, dtype=torch.float16))
 
 
 def test_bfloat16_errs_no_more_than_twice_plain_pytorch(backend: ModuleType) -> None:
@@ -73,10 +88,10 @@ def test_bfloat16_errs_no_more_than_twice_plain_pytorch(backend: ModuleType) -> 
     assert float(error.mean()) <= 2 * float(bound.mean()) + 1e-7
 
 
-def test_states(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    batch = make_batch(layout, dtype=dtype)
+def test_states(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
+    batch = make_batch(layout, dtype=dtype).to(device)
     x = run(backend, batch)
-    state = batch.states[:, layout.groups()]
+    state = batch.states[:, layout.groups(device)]
     assert not x.isnan().any()
     assert bool((x[state == HIDDEN] == 0).all())
     clean = run(backend, dataclasses.replace(batch, states=torch.full_like(batch.states, CLEAN)))
@@ -92,27 +107,27 @@ def test_states(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None
         start += size
 
 
-def test_noise_is_that_of_normal(backend: ModuleType, dtype: torch.dtype) -> None:
-    batch = make_batch(LAYOUTS["clinical"], dtype=dtype)
+def test_noise_is_that_of_normal(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
+    batch = make_batch(LAYOUTS["clinical"], dtype=dtype).to(device)
     ones = torch.ones_like(batch.sigma)
     states = torch.full_like(batch.states, NOISY)
     pure = dataclasses.replace(batch, states=states, alpha=torch.zeros_like(ones), sigma=ones)
     assert torch.equal(run(backend, pure), reference.normal(batch.rows, 119, batch.key).to(dtype))
 
 
-def test_empty_batch(backend: ModuleType, layout: Layout) -> None:
-    assert run(backend, make_batch(layout, 0)).shape == (0, layout.width)
+def test_empty_batch(backend: ModuleType, device: torch.device, layout: Layout) -> None:
+    assert run(backend, make_batch(layout, 0).to(device)).shape == (0, layout.width)
 
 
-def test_missing_rows_carry_noise_alone(backend: ModuleType, layout: Layout) -> None:
-    batch = make_batch(layout, 3)
+def test_missing_rows_carry_noise_alone(backend: ModuleType, device: torch.device, layout: Layout) -> None:
+    batch = make_batch(layout, 3).to(device)
     batch = dataclasses.replace(batch, rows=torch.zeros_like(batch.rows), states=torch.full_like(batch.states, NOISY))
     noise = batch.sigma[:, None] * reference.normal(batch.rows, layout.width, batch.key)
     assert_close("perturb", run(backend, batch), noise)
 
 
-def test_non_contiguous(backend: ModuleType, dtype: torch.dtype) -> None:
-    batch = make_batch(LAYOUTS["mixed"], dtype=dtype)
+def test_non_contiguous(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
+    batch = make_batch(LAYOUTS["mixed"], dtype=dtype).to(device)
     table = EncodedTable(strided(batch.table.continuous), strided(batch.table.codes), batch.table.layout)
     gaps = Batch(
         table,
@@ -126,8 +141,8 @@ def test_non_contiguous(backend: ModuleType, dtype: torch.dtype) -> None:
     assert torch.equal(run(backend, gaps), run(backend, batch))
 
 
-def test_batch_splits_and_threads_change_no_bit(backend: ModuleType) -> None:
-    batch = make_batch(LAYOUTS["clinical"], 5003)
+def test_batch_splits_and_threads_change_no_bit(backend: ModuleType, device: torch.device) -> None:
+    batch = make_batch(LAYOUTS["clinical"], 5003).to(device)
     with threads(1):
         whole = run(backend, batch)
     with threads(2):
@@ -157,10 +172,12 @@ def gradients(module: ModuleType, batch: Batch) -> tuple[Tensor, ...]:
     return torch.autograd.grad((run(module, held, low=0.1, high=0.7) ** 2).sum(), leaves)
 
 
-def test_gradients_of_native_are_those_of_the_reference(native: ModuleType, layout: Layout) -> None:
+def test_gradients_of_native_are_those_of_the_reference(
+    native: ModuleType, device: torch.device, layout: Layout
+) -> None:
     batch = make_batch(layout, dtype=torch.float64)
-    for gradient, wanted in zip(gradients(native, batch), gradients(reference, batch), strict=True):
-        torch.testing.assert_close(gradient, wanted, rtol=1e-13, atol=1e-13)
+    for gradient, wanted in zip(gradients(native, batch.to(device)), gradients(reference, batch), strict=True):
+        torch.testing.assert_close(gradient.cpu(), wanted, rtol=1e-13, atol=1e-13)
 
 
 def test_gradients_beside_an_infinite_cell(backend: ModuleType) -> None:
@@ -176,8 +193,8 @@ def test_gradients_beside_an_infinite_cell(backend: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("case", SMALL_LAYOUTS)
-def test_gradcheck(backend: ModuleType, case: str) -> None:
-    batch = make_batch(SMALL_LAYOUTS[case], 4, torch.float64)
+def test_gradcheck(backend: ModuleType, device: torch.device, case: str) -> None:
+    batch = make_batch(SMALL_LAYOUTS[case], 4, torch.float64).to(device)
     table = batch.table
 
     def function(continuous: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
@@ -190,11 +207,7 @@ def test_gradcheck(backend: ModuleType, case: str) -> None:
 
 def test_reference_on_every_device(device: torch.device, layout: Layout) -> None:
     batch = make_batch(layout)
-    there = Batch(
-        batch.table.to(device),
-        *(x.to(device) for x in (batch.rows, batch.states, batch.alpha, batch.sigma, batch.weight, batch.key)),
-    )
-    assert_close("perturb", run(reference, there).cpu(), run(reference, batch))
+    assert_close("perturb", run(reference, batch.to(device)), run(reference, batch))
 
 
 @pytest.mark.parametrize("row", [211, -1, 2**40])
@@ -228,7 +241,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         run(native, good, dtype=torch.float16)
 
 
-def raw_arguments(batch: Batch, half: bool) -> tuple[Any, ...]:
+def raw_arguments(batch: Batch, dtype: torch.dtype) -> tuple[Any, ...]:
     table = batch.table
     return (
         table.continuous,
@@ -242,23 +255,25 @@ def raw_arguments(batch: Batch, half: bool) -> tuple[Any, ...]:
         table.layout.width,
         0.0,
         1.0,
-        half,
+        dtype,
     )
 
 
-@pytest.mark.parametrize("half", [False, True])
-def test_registration(native: ModuleType, layout: Layout, half: bool) -> None:
-    torch.library.opcheck(torch.ops.missdiff_fast.perturb.default, raw_arguments(make_batch(layout, 5), half))
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
+def test_registration(native: ModuleType, device: torch.device, layout: Layout, kind: torch.dtype) -> None:
+    torch.library.opcheck(
+        torch.ops.missdiff_fast.perturb.default, raw_arguments(make_batch(layout, 5).to(device), kind)
+    )
 
 
-def test_compiles_whole(native: ModuleType, fresh_compiler: None) -> None:
-    table = make_batch(LAYOUTS["mixed"]).table
+def test_compiles_whole(native: ModuleType, device: torch.device, fresh_compiler: None) -> None:
+    table = make_batch(LAYOUTS["mixed"]).to(device).table
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def compiled(rows: Tensor, states: Tensor, alpha: Tensor, sigma: Tensor, key: Tensor) -> Tensor:
         return native.perturb(table, rows, states, alpha, sigma, key) + 1
 
     for size in (6, 11):
-        batch = make_batch(LAYOUTS["mixed"], size)
+        batch = make_batch(LAYOUTS["mixed"], size).to(device)
         x = compiled(batch.rows, batch.states, batch.alpha, batch.sigma, batch.key)
         assert torch.equal(x, run(native, batch) + 1)

@@ -93,36 +93,42 @@ def test_cosine_and_sine_over_their_whole_domain() -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(("size", "columns"), [(0, 5), (1, 1), (1, 4), (3, 7), (17, 2), (101, 119), (8, 1029)])
-def test_native_is_the_reference_bit_for_bit(native: ModuleType, name: str, size: int, columns: int) -> None:
+def test_native_is_the_reference_bit_for_bit(
+    native: ModuleType, device: torch.device, name: str, size: int, columns: int
+) -> None:
     rows, key = row_numbers(size, 11), make_key(3, 2)
-    result = getattr(native, name)(rows, columns, key)
+    result = getattr(native, name)(rows.to(device), columns, key.to(device))
     assert result.dtype == torch.float32
     assert result.shape == (size, columns)
-    assert torch.equal(result, getattr(reference, name)(rows, columns, key))
+    assert torch.equal(result.cpu(), getattr(reference, name)(rows, columns, key))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("step", STEPS)
-def test_native_is_the_reference_for_any_key(native: ModuleType, name: str, seed: int, step: int) -> None:
+def test_native_is_the_reference_for_any_key(
+    native: ModuleType, device: torch.device, name: str, seed: int, step: int
+) -> None:
     rows = torch.cat([row_numbers(5), row_numbers(5, 2**31 - 2), row_numbers(5, 2**32 - 2), row_numbers(5, 2**40 + 7)])
     key = native.make_key(seed, step)
     assert torch.equal(key, make_key(seed, step))
-    assert torch.equal(getattr(native, name)(rows, 9, key), getattr(reference, name)(rows, 9, key))
+    assert torch.equal(
+        getattr(native, name)(rows.to(device), 9, key.to(device)).cpu(), getattr(reference, name)(rows, 9, key)
+    )
 
 
-def test_native_is_the_reference_over_many_numbers(native: ModuleType) -> None:
+def test_native_is_the_reference_over_many_numbers(native: ModuleType, device: torch.device) -> None:
     rows, key = row_numbers(40_003), make_key(42, 1)
-    assert torch.equal(native.normal(rows, 53, key), reference.normal(rows, 53, key))
+    assert torch.equal(native.normal(rows.to(device), 53, key.to(device)).cpu(), reference.normal(rows, 53, key))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_number_depends_on_row_and_column_alone(backend: ModuleType, name: str) -> None:
+def test_a_number_depends_on_row_and_column_alone(backend: ModuleType, device: torch.device, name: str) -> None:
     draw = getattr(backend, name)
-    rows, key = row_numbers(1001, 2**32 - 500), make_key(9, 4)
+    rows, key = row_numbers(1001, 2**32 - 500).to(device), make_key(9, 4, device)
     whole = draw(rows, 13, key)
     assert torch.equal(torch.cat([draw(part, 13, key) for part in rows.split([1, 400, 7, 593])]), whole)
-    order = torch.randperm(1001, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(1001, generator=torch.Generator().manual_seed(0)).to(device)
     assert torch.equal(draw(rows[order], 13, key), whole[order])
     assert torch.equal(draw(rows, 5, key), whole[:, :5])
     assert torch.equal(draw(strided(rows), 13, key), whole)
@@ -224,15 +230,16 @@ def test_bad_arguments_are_named(native: ModuleType, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_registration(native: ModuleType, name: str) -> None:
+def test_registration(native: ModuleType, device: torch.device, name: str) -> None:
     op = getattr(torch.ops.missdiff_fast, name).default
-    torch.library.opcheck(op, (row_numbers(5), 7, make_key(0, 1)))
-    torch.library.opcheck(op, (row_numbers(0), 7, make_key(0, 1)))
+    torch.library.opcheck(op, (row_numbers(5).to(device), 7, make_key(0, 1, device)))
+    torch.library.opcheck(op, (row_numbers(0).to(device), 7, make_key(0, 1, device)))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_compiles_whole(native: ModuleType, name: str, fresh_compiler: None) -> None:
+def test_compiles_whole(native: ModuleType, device: torch.device, name: str, fresh_compiler: None) -> None:
     draw = getattr(native, name)
     compiled = torch.compile(lambda rows, key: draw(rows, 7, key) * 2, fullgraph=True, backend="aot_eager")
     for size in (5, 9):
-        assert torch.equal(compiled(row_numbers(size), make_key(0, 1)), draw(row_numbers(size), 7, make_key(0, 1)) * 2)
+        rows, key = row_numbers(size).to(device), make_key(0, 1, device)
+        assert torch.equal(compiled(rows, key), draw(rows, 7, key) * 2)

@@ -33,6 +33,9 @@ class Call:
     def arguments(self) -> tuple[Any, ...]:
         return tuple(vars(self).values())
 
+    def to(self, device: torch.device | str) -> Call:
+        return Call(*(None if x is None else x.to(device) for x in self.arguments()))
+
     def run(self, module: ModuleType, *, softmax: bool = True) -> tuple[Tensor, Tensor]:
         return module.step(*self.arguments(), softmax=softmax)
 
@@ -52,15 +55,16 @@ def example(
     dtype: torch.dtype = torch.float32,
     *,
     coefficients: str = "all",
-    half: bool = False,
+    half: torch.dtype | None = None,
     seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Call:
     g = torch.Generator().manual_seed(seed + 5)
     c = COEFFICIENTS[coefficients]
     previous = make_prediction(size, layout.width, dtype, seed=seed + 1) if c[2] else None
-    return Call(
+    call = Call(
         make_prediction(size, layout.width, dtype, seed=seed + 2),
-        make_prediction(size, layout.width, torch.bfloat16 if half else dtype, seed=seed + 3),
+        make_prediction(size, layout.width, half or dtype, seed=seed + 3),
         previous,
         torch.randint(3, (size, layout.num_columns), generator=g).to(torch.uint8),
         layout.offsets(),
@@ -68,6 +72,7 @@ def example(
         torch.randint(2**34, (size,), generator=g),
         make_key(-77 - seed, 2**32 - 1),
     )
+    return call.to(device)
 
 
 def test_by_hand(backend: ModuleType, dtype: torch.dtype) -> None:
@@ -105,25 +110,38 @@ def test_noise_by_hand(backend: ModuleType) -> None:
 @pytest.mark.parametrize("coefficients", COEFFICIENTS)
 @pytest.mark.parametrize("softmax", [True, False])
 def test_native_is_the_reference(
-    native: ModuleType, layout: Layout, dtype: torch.dtype, coefficients: str, softmax: bool
+    native: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype, coefficients: str, softmax: bool
 ) -> None:
     call = example(layout, dtype=dtype, coefficients=coefficients)
-    results, expected = call.run(native, softmax=softmax), call.run(reference, softmax=softmax)
+    results, expected = call.to(device).run(native, softmax=softmax), call.run(reference, softmax=softmax)
     for result, wanted in zip(results, expected, strict=True):
         assert result.dtype == dtype
         assert_close("step", result, wanted)
 
 
 @pytest.mark.parametrize("softmax", [True, False])
-def test_bfloat16_prediction(native: ModuleType, layout: Layout, softmax: bool) -> None:
-    call = example(layout, half=True)
-    for result, wanted in zip(call.run(native, softmax=softmax), call.run(reference, softmax=softmax), strict=True):
+def test_bfloat16_prediction(native: ModuleType, device: torch.device, layout: Layout, softmax: bool) -> None:
+    call = example(layout, half=torch.bfloat16)
+    for result, wanted in zip(
+        call.to(device).run(native, softmax=softmax), call.run(reference, softmax=softmax), strict=True
+    ):
+        assert result.dtype == torch.float32
+        assert_close("step", result, wanted)
+
+
+def test_float16_prediction(native: ModuleType, device: torch.device, layout: Layout) -> None:
+    call = example(layout, half=torch.float16)
+    if device.type == "cpu":
+        with pytest.raises(TypeError, match="prediction is float16, which needs a CUDA device"):
+            call.run(native)
+        return
+    for result, wanted in zip(call.to(device).run(native), call.run(reference), strict=True):
         assert result.dtype == torch.float32
         assert_close("step", result, wanted)
 
 
 def test_bfloat16_errs_no_more_than_twice_plain_pytorch(backend: ModuleType) -> None:
-    call = example(LAYOUTS["mixed"], 211, half=True, coefficients="second order")
+    call = example(LAYOUTS["mixed"], 211, half=torch.bfloat16, coefficients="second order")
     assert call.previous is not None
     exact = replace(
         call,
@@ -146,11 +164,11 @@ def test_bfloat16_errs_no_more_than_twice_plain_pytorch(backend: ModuleType) -> 
         assert float(error.mean()) <= 2 * float(bound.mean()) + 1e-7
 
 
-def test_groups_of_p_sum_to_one(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    _, p = example(layout, dtype=dtype).run(backend)
+def test_groups_of_p_sum_to_one(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
+    _, p = example(layout, dtype=dtype, device=device).run(backend)
     bounds = layout.offsets().tolist()
     for a, b in itertools.pairwise(bounds):
-        torch.testing.assert_close(p[:, a:b].sum(1), torch.ones(p.shape[0], dtype=dtype))
+        torch.testing.assert_close(p[:, a:b].sum(1), torch.ones(p.shape[0], dtype=dtype, device=device))
 
 
 def test_extreme_logits(backend: ModuleType, dtype: torch.dtype) -> None:
@@ -163,9 +181,11 @@ def test_extreme_logits(backend: ModuleType, dtype: torch.dtype) -> None:
     assert_close("step", after, expected)
 
 
-def test_clean_cells_are_kept_whatever_is_predicted(backend: ModuleType, layout: Layout, dtype: torch.dtype) -> None:
-    call = example(layout, dtype=dtype)
-    clean = (call.states == CLEAN)[:, layout.groups()]
+def test_clean_cells_are_kept_whatever_is_predicted(
+    backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype
+) -> None:
+    call = example(layout, dtype=dtype, device=device)
+    clean = (call.states == CLEAN)[:, layout.groups(device)]
     assert call.previous is not None
     spoilt = replace(
         call,
@@ -177,35 +197,35 @@ def test_clean_cells_are_kept_whatever_is_predicted(backend: ModuleType, layout:
     assert torch.equal(after, call.run(backend)[0])
 
 
-def test_inputs_are_left_alone(backend: ModuleType) -> None:
-    call = example(LAYOUTS["mixed"])
+def test_inputs_are_left_alone(backend: ModuleType, device: torch.device) -> None:
+    call = example(LAYOUTS["mixed"], device=device)
     before = [x.clone() for x in call.arguments()]
     call.run(backend)
     assert all(torch.equal(a, b) for a, b in zip(before, call.arguments(), strict=True))
 
 
-def test_wider_prediction(backend: ModuleType, layout: Layout) -> None:
-    call = example(layout)
-    extra = torch.full((call.x.shape[0], layout.num_continuous + 1), math.nan)
+def test_wider_prediction(backend: ModuleType, device: torch.device, layout: Layout) -> None:
+    call = example(layout, device=device)
+    extra = torch.full((call.x.shape[0], layout.num_continuous + 1), math.nan, device=device)
     wider = replace(call, prediction=torch.cat([call.prediction, extra], 1))
     for result, wanted in zip(wider.run(backend), call.run(backend), strict=True):
         assert torch.equal(result, wanted)
 
 
-def test_empty_batch(backend: ModuleType, layout: Layout) -> None:
-    for result in example(layout, 0).run(backend):
+def test_empty_batch(backend: ModuleType, device: torch.device, layout: Layout) -> None:
+    for result in example(layout, 0, device=device).run(backend):
         assert result.shape == (0, layout.width)
 
 
-def test_non_contiguous(backend: ModuleType, dtype: torch.dtype) -> None:
-    call = example(LAYOUTS["mixed"], dtype=dtype)
+def test_non_contiguous(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
+    call = example(LAYOUTS["mixed"], dtype=dtype, device=device)
     gaps = Call(*(strided(x) for x in call.arguments()))
     for result, wanted in zip(gaps.run(backend), call.run(backend), strict=True):
         assert_close("step", result, wanted)
 
 
-def test_batch_splits_and_threads_change_no_bit(backend: ModuleType) -> None:
-    call = example(LAYOUTS["clinical"], 5003)
+def test_batch_splits_and_threads_change_no_bit(backend: ModuleType, device: torch.device) -> None:
+    call = example(LAYOUTS["clinical"], 5003, device=device)
     assert call.previous is not None
     with threads(1):
         whole = call.run(backend)
@@ -229,8 +249,8 @@ def test_batch_splits_and_threads_change_no_bit(backend: ModuleType) -> None:
 
 @pytest.mark.parametrize("case", SMALL_LAYOUTS)
 @pytest.mark.parametrize("softmax", [True, False])
-def test_gradcheck(backend: ModuleType, case: str, softmax: bool) -> None:
-    call = example(SMALL_LAYOUTS[case], 3, torch.float64)
+def test_gradcheck(backend: ModuleType, device: torch.device, case: str, softmax: bool) -> None:
+    call = example(SMALL_LAYOUTS[case], 3, torch.float64, device=device)
 
     def function(x: Tensor, prediction: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
         return replace(call, x=x, prediction=prediction, previous=previous).run(backend, softmax=softmax)
@@ -242,9 +262,8 @@ def test_gradcheck(backend: ModuleType, case: str, softmax: bool) -> None:
 
 def test_reference_on_every_device(device: torch.device, layout: Layout) -> None:
     call = example(layout)
-    there = Call(*(x.to(device) for x in call.arguments()))
-    for result, wanted in zip(there.run(reference), call.run(reference), strict=True):
-        assert_close("step", result.cpu(), wanted)
+    for result, wanted in zip(call.to(device).run(reference), call.run(reference), strict=True):
+        assert_close("step", result, wanted)
 
 
 def test_bad_arguments_are_named(native: ModuleType) -> None:
@@ -280,14 +299,16 @@ def test_offsets_that_do_not_fit(native: ModuleType, offsets: list[int]) -> None
 
 
 @pytest.mark.parametrize("coefficients", ["first", "all"])
-@pytest.mark.parametrize("half", [False, True])
-def test_registration(native: ModuleType, layout: Layout, coefficients: str, half: bool) -> None:
-    call = example(layout, 5, coefficients=coefficients, half=half)
+@pytest.mark.parametrize("half", [None, torch.bfloat16], ids=str)
+def test_registration(
+    native: ModuleType, device: torch.device, layout: Layout, coefficients: str, half: torch.dtype | None
+) -> None:
+    call = example(layout, 5, coefficients=coefficients, half=half, device=device)
     torch.library.opcheck(torch.ops.missdiff_fast.step.default, (*call.arguments(), True))
 
 
 @pytest.mark.parametrize("coefficients", ["first", "all"])
-def test_compiles_whole(native: ModuleType, coefficients: str, fresh_compiler: None) -> None:
+def test_compiles_whole(native: ModuleType, device: torch.device, coefficients: str, fresh_compiler: None) -> None:
     @torch.compile(fullgraph=True, backend="aot_eager")
     def compiled(
         x: Tensor, prediction: Tensor, previous: Tensor | None, states: Tensor, rows: Tensor
@@ -298,7 +319,7 @@ def test_compiles_whole(native: ModuleType, coefficients: str, fresh_compiler: N
         return after + 1, p
 
     for size in (6, 11):
-        call = example(LAYOUTS["mixed"], size, coefficients=coefficients)
+        call = example(LAYOUTS["mixed"], size, coefficients=coefficients, device=device)
         after, p = compiled(call.x, call.prediction, call.previous, call.states, call.rows)
         wanted = replace(call, prediction=call.prediction * 2).run(native)
         assert torch.equal(after, wanted[0] + 1)

@@ -27,18 +27,23 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
     ("perturb", torch.float32): Tolerance(2.5e-7, 1e-7, 1e-7),
     ("perturb", torch.float64): Tolerance(5e-16, 2e-16, 2e-16),
     ("perturb", torch.bfloat16): Tolerance(2**-7, 0.0, 1e-4),
+    ("perturb", torch.float16): Tolerance(2**-10, 1e-7, 1e-4),
     ("masked_loss", torch.float32): Tolerance(1e-6, 0.0, 1e-6),
     ("masked_loss", torch.float64): Tolerance(1e-13, 0.0, 1e-13),
     ("masked_loss", torch.bfloat16): Tolerance(1e-6, 0.0, 1e-6),
+    ("masked_loss", torch.float16): Tolerance(1e-6, 0.0, 1e-6),
     ("masked_loss.grad", torch.float32): Tolerance(1e-6, 5e-7, 5e-7),
     ("masked_loss.grad", torch.float64): Tolerance(1e-14, 1e-15, 1e-15),
     ("masked_loss.grad", torch.bfloat16): Tolerance(2**-7, 5e-7, 5e-4),
+    ("masked_loss.grad", torch.float16): Tolerance(2**-10, 1e-5, 5e-4),
     ("masked_noise_loss", torch.float32): Tolerance(1e-6, 0.0, 1e-6),
     ("masked_noise_loss", torch.float64): Tolerance(1e-13, 0.0, 1e-13),
     ("masked_noise_loss", torch.bfloat16): Tolerance(1e-6, 0.0, 1e-6),
+    ("masked_noise_loss", torch.float16): Tolerance(1e-6, 0.0, 1e-6),
     ("masked_noise_loss.grad", torch.float32): Tolerance(1e-6, 1e-7, 3e-7),
     ("masked_noise_loss.grad", torch.float64): Tolerance(1e-14, 1e-15, 1e-15),
     ("masked_noise_loss.grad", torch.bfloat16): Tolerance(2**-7, 1e-7, 5e-4),
+    ("masked_noise_loss.grad", torch.float16): Tolerance(2**-10, 1e-5, 5e-4),
     ("step", torch.float32): Tolerance(1e-6, 3e-7, 3e-7),
     ("step", torch.float64): Tolerance(1e-14, 1e-15, 1e-15),
     ("mlp_predict", torch.float32): Tolerance(1e-5, 1e-6, 1e-6),
@@ -52,7 +57,7 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
 
 
 def assert_close(op: str, actual: Tensor, expected: Tensor, dtype: torch.dtype | None = None) -> None:
-    """Hold a result against the expected one, NaN equal to NaN.
+    """Hold a result against the expected one, on whatever devices they are, NaN equal to NaN.
 
     Parameters
     ----------
@@ -64,6 +69,7 @@ def assert_close(op: str, actual: Tensor, expected: Tensor, dtype: torch.dtype |
         Second half of the key; ``actual``'s by default.
     """
     allowed = TOLERANCES[op, dtype or actual.dtype]
+    actual, expected = actual.cpu(), expected.cpu()
     assert actual.shape == expected.shape, f"{op}: shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
     if allowed == EXACT:
         assert torch.equal(actual, expected), f"{op}: {int((actual != expected).sum())} elements are not equal"

@@ -11,7 +11,7 @@ Tensor perturb(const Tensor& continuous,  // [N, C]
                const Tensor& alpha,       // [B]
                const Tensor& sigma,       // [B]
                const Tensor& key,         // [2]
-               int64_t width, double low, double high, bool half) {
+               int64_t width, double low, double high, ScalarType dtype) {
   const Batch batch(continuous, codes, nullptr, offsets, rows, states, width, read_key(key));
   const int64_t B = batch.args.num_rows;
   check_type(alpha, "alpha", {continuous.scalar_type()});
@@ -19,7 +19,10 @@ Tensor perturb(const Tensor& continuous,  // [N, C]
   check_shape(alpha, "alpha", {B});
   check_shape(sigma, "sigma", {B});
   const Tensor a = torch::stable::contiguous(alpha), s = torch::stable::contiguous(sigma);
-  Tensor out = allocate(continuous, {B, width}, half ? ScalarType::BFloat16 : continuous.scalar_type());
+  STD_TORCH_CHECK(dtype == continuous.scalar_type() || dtype == ScalarType::BFloat16, "perturb makes ",
+                  torch::headeronly::toString(continuous.scalar_type()), " of this table, or BFloat16, not ",
+                  torch::headeronly::toString(dtype), ", on the CPU");
+  Tensor out = allocate(continuous, {B, width}, dtype);
   const PerturbArgs args{batch.args, a.const_data_ptr(), s.const_data_ptr(),    low,
                          high,       type_of(out),       out.mutable_data_ptr()};
   check_codes(launch(kernels().perturb, args, width == 0 ? 0 : B, width, batch.args.columns));

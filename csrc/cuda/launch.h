@@ -95,7 +95,7 @@ inline Columns read_columns(const Tensor& offsets, int64_t num_columns, int64_t 
   const int64_t K = offsets.size(0) - 1, C = num_columns - K;
   STD_TORCH_CHECK(K >= 0 && C >= 0 && width >= num_columns, "offsets hold ", K, " groups, which ", num_columns,
                   " columns and an encoded width of ", width, " cannot have");
-  STD_TORCH_CHECK(width < 1 << 24, "encoded rows of ", width, " columns are wider than a kernel can take");
+  STD_TORCH_CHECK(width < kMostWidth, "encoded rows of ", width, " columns are wider than a kernel can take");
   return {static_cast<int>(C), static_cast<int>(K), static_cast<int>(width), data<int64_t>(offsets)};
 }
 

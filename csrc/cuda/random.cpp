@@ -8,7 +8,7 @@ Tensor random(const Tensor& rows, int64_t columns, const Tensor& key) {
   const Device device(rows);
   check_type(rows, "rows", {ScalarType::Long});
   check_shape(rows, "rows", {-1});
-  STD_TORCH_CHECK(0 <= columns && columns < 1 << 24, "columns must be in [0, ", 1 << 24, "), but is ", columns);
+  STD_TORCH_CHECK(0 <= columns && columns < kMostWidth, "columns must be in [0, ", kMostWidth, "), but is ", columns);
   const Tensor given = torch::stable::contiguous(rows), words = read_key(rows, key);
   const int64_t B = rows.size(0);
   Tensor out = empty(rows, {B, columns}, ScalarType::Float);

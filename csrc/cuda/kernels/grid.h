@@ -10,6 +10,8 @@
 // without a card go through the same indexing and arithmetic.
 #pragma once
 
+#include <cstddef>
+
 #include "../../macros.h"
 
 #ifdef __CUDACC__
@@ -26,7 +28,8 @@ struct Place {
   int thread;
 };
 
-// Quotients by a number that is the same for a whole launch: exact where dividend times divisor is below 2^40.
+// Quotients by a number that is the same for a whole launch: exact where the dividend is below 2^23 times the divisor, and
+// their product below 2^40.
 struct Divider {
   uint32_t divisor;
   uint64_t factor;
