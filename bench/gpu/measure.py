@@ -84,17 +84,20 @@ def write(run: Mapping[str, Any], path: Path) -> None:
 def measure(parts: Mapping[str, Measurement], run: dict[str, Any], seconds: float, path: Path) -> None:
     """Call the parts for which there is time, and write after each."""
     began = time.perf_counter()
-    for part in PARTS:
+    for part in (part for part in PARTS if part.name in parts):
         left = seconds - (time.perf_counter() - began)
         if left < part.seconds:
-            run["skipped"].append(part.name)
             continue
+        run["skipped"].remove(part.name)
+        run["interrupted"] = part.name
+        write(run, path)
         start = time.perf_counter()
         try:
             merge(run, parts[part.name]())
         except Exception:
             run["failed"][part.name] = traceback.format_exc(limit=-12)
         run["took"][part.name] = time.perf_counter() - start
+        del run["interrupted"]
         print(
             f"{part.name}: {run['took'][part.name]:.1f} s{' FAILED' if part.name in run['failed'] else ''}", flush=True
         )
@@ -119,13 +122,15 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--rows", type=int, default=FULL_SIZE)
     parser.add_argument("--steps", type=int, help="training steps of whole models, to try something out")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="parts whose names have one of these in")
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     if device.type == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())
-    run = {**card.describe(device), "rows": arguments.rows, "failed": {}, "skipped": [], "took": {}}
-    write(run, arguments.out)
+    run = {**card.describe(device), "rows": arguments.rows, "failed": {}, "took": {}}
     parts = functions(device, arguments.rows, arguments.steps)
+    parts = {name: part for name, part in parts.items() if any(text in name for text in arguments.only)}
+    run["skipped"] = [part.name for part in PARTS]
     measure(parts, run, arguments.seconds, arguments.out)
     write(run, arguments.out)
     print("\n".join(lines(run)))

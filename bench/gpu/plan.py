@@ -3,8 +3,8 @@
     PYTHONPATH=.:bench python bench/gpu/plan.py
 
 prints both. Predictions are of cards' nominal rates: the greater of bytes by memory's rate and of FLOP by that of dense
-bf16 products, as if both went on at once and nothing else took any time. No kernel reaches them; where all that it moves
-fits the cache, one may seem to pass them.
+bf16 products, as if both went on at once and nothing else took any time. No kernel reaches them; where what it moves is
+in the cache, one may seem to pass them.
 """
 
 from __future__ import annotations

@@ -109,7 +109,12 @@ def lines(run: Run) -> list[str]:
         out += textwrap.wrap(start + ratios, _WIDTH, subsequent_indent=" " * 30, drop_whitespace=True)
     out += [line[:_WIDTH] for line in whole(run)]
     rivals = [f"{name}: {rival}" for name, found in ops.items() for rival in found.get("failed", {})]
-    for title, names in (("FAILED", [*run["failed"], *rivals]), ("not measured, for want of time", run["skipped"])):
+    interrupted = [run["interrupted"]] if "interrupted" in run else []
+    for title, names in (
+        ("FAILED", [*run["failed"], *rivals]),
+        ("interrupted", interrupted),
+        ("not measured", run["skipped"]),
+    ):
         if names:
             out += textwrap.wrap(f"{title}: {'; '.join(names)}", _WIDTH, max_lines=4)
     return out
