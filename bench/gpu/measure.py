@@ -122,7 +122,9 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--rows", type=int, default=FULL_SIZE)
     parser.add_argument("--steps", type=int, help="training steps of whole models, to try something out")
-    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="parts whose names have one of these in")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="TEXT", help="parts whose names have one of these in"
+    )
     arguments = parser.parse_args()
     device = torch.device(arguments.device)
     if device.type == "cuda":

@@ -81,12 +81,12 @@ class Training:
         network = self.network(EagerDenoiser)
         return PlainLearner(network, self.objective, self.column_weight, DECAY, PlainBackend(compiled))  # type: ignore[arg-type]
 
-    def captured(self, name: str, compiled: bool) -> Function:
+    def captured(self, name: str, compiled: bool, network: Denoiser | None = None) -> Function:
         """PyTorch's whole step as one graph, which finds its batch by a counter on the card; replayed for all lessons.
 
         Rate and decay are constants here, which ours are not.
         """
-        network, table, count = self.network(EagerDenoiser), self.w.table, len(self.rows)
+        network, table, count = network or self.network(EagerDenoiser), self.w.table, len(self.rows)
         weights = list(network.parameters())
         on_card = self.device.type == "cuda"
         optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=0.0, fused=True, capturable=on_card)
