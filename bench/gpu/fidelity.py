@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-LEAST_CORRELATION, LEAST_ASSOCIATION = 0.4, 0.3
+LEAST_CORRELATION, LEAST_ASSOCIATION = 0.5, 0.3
 BINS = 10
 
 Pair = tuple[np.ndarray, np.ndarray]  # of the real table and of the synthetic one

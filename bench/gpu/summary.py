@@ -92,10 +92,11 @@ def whole(run: Run) -> list[str]:
 
 
 def lines(run: Run) -> list[str]:
-    """A table of at most 60 lines of 120 columns."""
+    """A table of less than 60 lines of 120 columns."""
     card, ops = nominal(run), run.get("ops", {})
     head = f"{'':<26}{'ms':>10}{'predicted':>10}{'rate':>16}{'share':>8}  rivals / ours"
-    out = [describe(run), ceilings(run), f"{run['rows']:,} rows; predicted by {card.name}'s nominal rates", head]
+    rates = f"{run['rows']:,} rows; predicted by {card.name}'s nominal rates"
+    out = [part for line in (describe(run), ceilings(run), rates) for part in textwrap.wrap(line, _WIDTH)] + [head]
     for name in (*OPS, *LOOPS):
         if name not in ops:
             continue
@@ -107,7 +108,7 @@ def lines(run: Run) -> list[str]:
         if "errors" in found:
             ratios += "; relative errors " + ", ".join(f"{who} {error:.1e}" for who, error in found["errors"].items())
         out += textwrap.wrap(start + ratios, _WIDTH, subsequent_indent=" " * 30, drop_whitespace=True)
-    out += [line[:_WIDTH] for line in whole(run)]
+    out += [part for line in whole(run) for part in textwrap.wrap(line, _WIDTH)]
     rivals = [f"{name}: {rival}" for name, found in ops.items() for rival in found.get("failed", {})]
     interrupted = [run["interrupted"]] if "interrupted" in run else []
     for title, names in (
