@@ -2,6 +2,7 @@
 // vectorise. Both are good to about 1e-7 relative.
 #pragma once
 
+#include "half.h"
 #include "philox.h"
 
 namespace missdiff {
@@ -104,26 +105,5 @@ MISSDIFF_INLINE float shown_cell(int32_t state, float x, float noisy, float clea
 MISSDIFF_INLINE float predicted_score(bool noisy, float x, float out, const Scales& scales) {
   return noisy ? scales.skip * x + scales.gain * out : out;
 }
-
-// bfloat16 is kept as its 16 bits.
-struct Bfloat16 {
-  uint16_t bits;
-};
-
-MISSDIFF_INLINE float widen(Bfloat16 x) {
-  return bits_float(static_cast<int32_t>(static_cast<uint32_t>(x.bits) << 16));
-}
-MISSDIFF_INLINE float widen(float x) { return x; }
-MISSDIFF_INLINE double widen(double x) { return x; }
-
-// Round to nearest, ties to even; any NaN becomes the quiet one that PyTorch writes.
-MISSDIFF_INLINE void narrow(float x, Bfloat16& y) {
-  const uint32_t bits = static_cast<uint32_t>(float_bits(x));
-  const uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
-  y.bits = static_cast<uint16_t>(x != x ? 0x7FC0u : rounded);
-}
-MISSDIFF_INLINE void narrow(double x, Bfloat16& y) { narrow(static_cast<float>(x), y); }
-MISSDIFF_INLINE void narrow(float x, float& y) { y = x; }
-MISSDIFF_INLINE void narrow(double x, double& y) { y = x; }
 
 }  // namespace missdiff

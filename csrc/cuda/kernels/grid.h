@@ -1,0 +1,135 @@
+// How a kernel is written so that it runs on the host as well. A kernel is a struct with
+//
+//   Args                  what it is given, by value
+//   kThreads              threads of a block
+//   kPhases               phases, between which all threads of a block wait for one another
+//   shared_bytes(args)    shared memory of a block
+//   run<i>(args, place, shared)   what one thread does in phase i
+//
+// On the device `run_grid` runs it; on the host `run_on_host` runs thread after thread, phase after phase, so that tests
+// without a card go through the same indexing and arithmetic.
+#pragma once
+
+#include "../../macros.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#endif
+
+namespace missdiff {
+
+constexpr int kThreads = 256;  // of a block, where a kernel has no reason for another number
+
+// Where in the grid a thread is.
+struct Place {
+  int64_t block;
+  int thread;
+};
+
+// Quotients by a number that is the same for a whole launch: exact where dividend times divisor is below 2^40.
+struct Divider {
+  uint32_t divisor;
+  uint64_t factor;
+  Divider() = default;
+  explicit Divider(int64_t d) : divisor(static_cast<uint32_t>(d)), factor(((uint64_t{1} << 40) + d - 1) / d) {}
+};
+
+MISSDIFF_INLINE int quotient(int n, const Divider& by) {
+  return static_cast<int>((static_cast<uint64_t>(n) * by.factor) >> 40);
+}
+
+// Several numbers in one access, from or to an address that is aligned as `Several` is.
+template <class Several>
+MISSDIFF_INLINE Several load_as(const void* from) {
+#ifdef __CUDA_ARCH__
+  return *static_cast<const Several*>(from);
+#else
+  Several result;
+  __builtin_memcpy(&result, from, sizeof result);
+  return result;
+#endif
+}
+template <class Several>
+MISSDIFF_INLINE void store_as(void* to, const Several& numbers) {
+#ifdef __CUDA_ARCH__
+  *static_cast<Several*>(to) = numbers;
+#else
+  __builtin_memcpy(to, &numbers, sizeof numbers);
+#endif
+}
+
+// Ends the launch with an error that the next call of the CUDA runtime reports: as in PyTorch, a kernel does not make
+// the host wait only to tell it that an index was wrong.
+MISSDIFF_INLINE void require(bool condition) {
+  if (condition) return;
+#ifdef __CUDA_ARCH__
+  __trap();
+#else
+  __builtin_trap();
+#endif
+}
+
+// The stream as the CUDA runtime's cudaStream_t, whose header only the .cu files need.
+using Stream = struct CUstream_st*;
+
+// Puts a kernel on a stream. The result is the cudaError_t of the launch; of the run, which is asynchronous, it tells
+// nothing. Instantiated in the kernel's .cu file.
+template <class Kernel>
+int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream);
+
+#define MISSDIFF_LAUNCHER(...) \
+  template int launch_grid<__VA_ARGS__>(const __VA_ARGS__::Args& args, int64_t blocks, Stream stream);
+
+#ifdef __CUDACC__
+
+template <class Kernel, int phase>
+__device__ __forceinline__ void run_phases(const typename Kernel::Args& args, const Place& place, char* shared) {
+  Kernel::template run<phase>(args, place, shared);
+  if constexpr (phase + 1 < Kernel::kPhases) {
+    __syncthreads();
+    run_phases<Kernel, phase + 1>(args, place, shared);
+  }
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads) run_grid(const __grid_constant__ typename Kernel::Args args) {
+  extern __shared__ __align__(16) char shared[];
+  run_phases<Kernel, 0>(args, Place{static_cast<int64_t>(blockIdx.x), static_cast<int>(threadIdx.x)}, shared);
+}
+
+template <class Kernel>
+int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream) {
+  if (blocks == 0) return cudaSuccess;
+  const int64_t bytes = Kernel::shared_bytes(args);  // above 48 KiB a kernel has to ask for them
+  if (bytes > 48 * 1024) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(run_grid<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+    if (error != cudaSuccess) return error;
+  }
+  run_grid<Kernel><<<static_cast<unsigned>(blocks), Kernel::kThreads, static_cast<size_t>(bytes), stream>>>(args);
+  return cudaGetLastError();
+}
+
+#else
+
+template <class Kernel, int phase>
+void run_phases_on_host(const typename Kernel::Args& args, int64_t block, char* shared) {
+  // Backwards: what a thread reads of its neighbours without waiting for them is not yet there.
+  for (int thread = Kernel::kThreads - 1; thread >= 0; --thread) {
+    Kernel::template run<phase>(args, Place{block, thread}, shared);
+  }
+  if constexpr (phase + 1 < Kernel::kPhases) run_phases_on_host<Kernel, phase + 1>(args, block, shared);
+}
+
+// Shared memory is filled with `fill` before every block, and must be as large as shared_bytes says.
+template <class Kernel>
+void run_on_host(const typename Kernel::Args& args, int64_t blocks, char* shared, int fill) {
+  for (int64_t block = 0; block < blocks; ++block) {
+    __builtin_memset(shared, fill, static_cast<size_t>(Kernel::shared_bytes(args)));
+    run_phases_on_host<Kernel, 0>(args, block, shared);
+  }
+}
+
+#endif
+
+}  // namespace missdiff

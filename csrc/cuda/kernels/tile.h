@@ -1,0 +1,107 @@
+// Rows that a block works on together. They lie one after another in memory, so that whatever their width a tile is one
+// piece, which goes to and from shared memory in accesses of 16 bytes.
+#pragma once
+
+#include "../../cells.h"
+#include "grid.h"
+
+namespace missdiff {
+
+// How columns lie in the encoded row, as missdiff_fast.table.Layout tells it; offsets are on the device.
+struct Columns {
+  int continuous;          // C
+  int categorical;         // K
+  int width;               // D
+  const int64_t* offsets;  // [K + 1]
+};
+
+constexpr int kTileRows = 64;           // at most
+constexpr int kTileBytes = 32 * 1024;   // at most, where the least number of rows is not larger
+constexpr int kLeastRows = 8;           // whole pieces of 16 bytes in every type
+constexpr int kMostBytes = 160 * 1024;  // of shared memory, where the least number of rows needs it
+
+// How a batch is cut into tiles.
+struct Tile {
+  int rows;     // of each but the last
+  bool staged;  // whether shared memory has room for one; if not, rows are worked on where they are
+};
+
+// Tiles of which each row takes so many bytes of shared memory.
+inline Tile make_tile(int64_t row_bytes) {
+  Tile tile{kTileRows, true};
+  while (tile.rows > kLeastRows && tile.rows * row_bytes > kTileBytes) tile.rows /= 2;
+  tile.staged = tile.rows * row_bytes <= kMostBytes;
+  return tile;
+}
+
+inline int64_t num_tiles(const Tile& tile, int64_t num_rows) { return (num_rows + tile.rows - 1) / tile.rows; }
+
+MISSDIFF_INLINE int rows_of_tile(const Tile& tile, int64_t num_rows, int64_t first) {
+  return static_cast<int>(num_rows - first < tile.rows ? num_rows - first : tile.rows);
+}
+
+// The table column of an encoded column, and its place in the column's group, in one number.
+struct Spot {
+  int column, place;
+};
+
+MISSDIFF_INLINE Spot find_spot(const Columns& columns, int d) {
+  if (d < columns.continuous) return {d, 0};
+  int low = 0, high = columns.categorical;  // the group that begins at d or before
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (columns.offsets[middle] <= d) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return {columns.continuous + low, d - static_cast<int>(columns.offsets[low])};
+}
+
+constexpr int kMappedWidth = 4096;  // beyond, spots are searched for
+
+MISSDIFF_INLINE int64_t map_bytes(const Columns& columns) {
+  return columns.width <= kMappedWidth ? (4 * static_cast<int64_t>(columns.width) + 15) / 16 * 16 : 0;
+}
+
+// Offsets that do not describe the encoded row end the launch.
+MISSDIFF_INLINE void check_columns(const Columns& columns, int thread, int threads) {
+  if (thread == 0) {
+    require(columns.offsets[0] == columns.continuous && columns.offsets[columns.categorical] == columns.width);
+  }
+  for (int k = thread; k < columns.categorical; k += threads) require(columns.offsets[k] < columns.offsets[k + 1]);
+}
+
+// Writes the spots of all encoded columns to shared memory, if there is room for them.
+MISSDIFF_INLINE void map_columns(const Columns& columns, int thread, int threads, int32_t* map) {
+  check_columns(columns, thread, threads);
+  if (columns.width > kMappedWidth) return;
+  for (int d = thread; d < columns.width; d += threads) {
+    const Spot spot = find_spot(columns, d);
+    map[d] = spot.column | spot.place << 16;
+  }
+}
+
+MISSDIFF_INLINE Spot spot_of(const Columns& columns, const int32_t* map, int d) {
+  if (columns.width > kMappedWidth) return find_spot(columns, d);
+  return {map[d] & 0xFFFF, map[d] >> 16};
+}
+
+struct alignas(16) Vector {
+  uint32_t words[4];
+};
+
+// A tile of `count` numbers from or to global memory, which is aligned to 16 bytes where the tile begins. The last tile
+// of all may end within a vector.
+template <class T>
+MISSDIFF_INLINE void copy_tile(const T* from, T* to, int count, int thread, int threads) {
+  constexpr int kEach = static_cast<int>(sizeof(Vector) / sizeof(T));
+  const int whole = count / kEach;
+  for (int i = thread; i < whole; i += threads) {
+    reinterpret_cast<Vector*>(to)[i] = reinterpret_cast<const Vector*>(from)[i];
+  }
+  for (int i = whole * kEach + thread; i < count; i += threads) to[i] = from[i];
+}
+
+}  // namespace missdiff
