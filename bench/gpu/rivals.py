@@ -13,6 +13,9 @@ from gpu.clock import Clock, Function
 
 Maker = Callable[[], Function]
 
+# As `gpu.clock.precision` knows them, and as the ops do.
+PRECISIONS = {"fp32": "float32", "tf32": "tf32", "bf16": "bfloat16"}
+
 
 def ready(makers: Mapping[str, Maker]) -> tuple[dict[str, Function], dict[str, str]]:
     """What can be made and called, and the tracebacks of the rest: one rival that fails is to cost no other's time."""
@@ -47,7 +50,12 @@ def relative_error(result: Tensor, truth: Tensor) -> float:
     return float(torch.dist(result.double(), truth.double()) / truth.double().norm())
 
 
-def hold(error: float, rival: float) -> None:
-    """Raise AssertionError where ours errs by more than twice of what PyTorch's bf16 does: then no time is taken."""
-    if not error <= 2 * rival + 1e-5:
-        raise AssertionError(f"relative error {error:.3g}, that of PyTorch in bf16 is {rival:.3g}")
+def hold(errors: Mapping[str, float]) -> None:
+    """Raise AssertionError where ours errs by more than twice of what PyTorch does in a precision: no time is taken.
+
+    ``errors`` are ours by "native PRECISION" and PyTorch's by "PRECISION".
+    """
+    for name in PRECISIONS:
+        ours, rival = errors[f"native {name}"], errors[name]
+        if not ours <= 2 * rival + 1e-5:
+            raise AssertionError(f"relative error {ours:.3g} in {name}, where PyTorch has {rival:.3g}")

@@ -19,11 +19,10 @@ from workload import CONTINUOUS, LAYOUT, Workload
 
 from gpu.clock import Clock, Function, precision
 from gpu.plan import WIDTHS, predict
-from gpu.rivals import Maker, compare, hold, relative_error
+from gpu.rivals import PRECISIONS, Maker, compare, hold, relative_error
 from missdiff_fast import ops, reference
 from missdiff_fast.networks import Denoiser
 
-PRECISIONS = ("fp32", "tf32", "bf16")
 CHECKED = 2000  # rows that are held to the reference before a time is taken
 
 
@@ -191,20 +190,17 @@ def mlp_predict(w: Workload, width: int) -> Case:
         with precision(name, device):
             return network(w.x, level, w.states)
 
-    def eager(name: str) -> Maker:
-        return lambda: partial(run, name, w)
+    def ours(name: str, w: Workload) -> Tensor:
+        return ops.mlp_predict(network, w.x, w.states, level, precision=PRECISIONS[name])
 
     def check() -> None:
         truth = copy.deepcopy(network).double()(head.x.double(), level.double(), head.states)
-        half = relative_error(run("bf16", head), truth)
-        hold(relative_error(ops.mlp_predict(network, head.x, head.states, level), truth), half)
+        found = {f"native {name}": relative_error(ours(name, head), truth) for name in PRECISIONS}
+        hold(found | {name: relative_error(run(name, head), truth) for name in PRECISIONS})
 
-    return Case(
-        lambda: ops.mlp_predict(network, w.x, w.states, level),
-        check,
-        {f"eager {name}": eager(name) for name in PRECISIONS},
-        {},
-    )
+    natives = {f"native {name}": partial(partial, ours, name, w) for name in ("tf32", "bf16")}
+    rivals = {f"eager {name}": partial(partial, run, name, w) for name in PRECISIONS}
+    return Case(lambda: ours("fp32", w), check, {**natives, **rivals}, {})
 
 
 def make_case(name: str, w: Workload) -> Case:

@@ -21,7 +21,7 @@ from missdiff_fast import ops, reference
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState
 
-LEAST_CLOSE = 2e-2  # relative error of the network's passes, which may multiply in bf16
+PRECISIONS = {"bfloat16": 2e-2, "tf32": 5e-3, "float32": 1e-4}  # and the greatest relative error of a pass in each
 WIDTHS = (96, 40)
 
 Case = Callable[[Batch, torch.device], None]
@@ -108,17 +108,18 @@ def _network(batch: Batch, width: int) -> Denoiser:
     return network.requires_grad_(False)
 
 
-def _near(result: Tensor, truth: Tensor) -> None:
+def _near(result: Tensor, truth: Tensor, greatest: float) -> None:
     error = float(torch.dist(result.cpu().double(), truth.double()) / truth.double().norm())
-    assert error <= LEAST_CLOSE, f"relative error {error:.3g}"
+    assert error <= greatest, f"relative error {error:.3g}"
 
 
 def mlp_predict(batch: Batch, device: torch.device) -> None:
     for width in WIDTHS:
         network, x = _network(batch, width), make_prediction(len(batch.rows), batch.table.layout.width)
         truth = reference.mlp_predict(network, x, batch.states, torch.ones(1))
-        there = (tensor.to(device) for tensor in (x, batch.states, torch.ones(1)))
-        _near(ops.mlp_predict(network.to(device), *there), truth)
+        there = [tensor.to(device) for tensor in (x, batch.states, torch.ones(1))]
+        for precision, greatest in PRECISIONS.items():
+            _near(ops.mlp_predict(network.to(device), *there, precision=precision), truth, greatest)
 
 
 def mlp_sample(batch: Batch, device: torch.device) -> None:
@@ -129,7 +130,9 @@ def mlp_sample(batch: Batch, device: torch.device) -> None:
         levels, offsets = torch.tensor([4.0, 2.0, 1.0]), batch.table.layout.offsets()
         arguments = x, batch.states, offsets, levels, coefficients, batch.rows, keys
         truth = reference.mlp_sample(network, *arguments)
-        _near(ops.mlp_sample(network.to(device), *(tensor.to(device) for tensor in arguments)), truth)
+        there = [tensor.to(device) for tensor in arguments]
+        for precision, greatest in PRECISIONS.items():
+            _near(ops.mlp_sample(network.to(device), *there, precision=precision), truth, greatest)
 
 
 def mlp_train_step(batch: Batch, device: torch.device) -> None:
@@ -143,7 +146,7 @@ def mlp_train_step(batch: Batch, device: torch.device) -> None:
         state.write_average()
         found.append([losses, *network.parameters()])
     for result, truth in zip(*found, strict=True):
-        _near(result, truth)
+        _near(result, truth, PRECISIONS["bfloat16"])
 
 
 CASES: dict[str, Case] = {

@@ -20,7 +20,7 @@ from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.history import History
-from missdiff_fast.learner import Lesson, make_learner
+from missdiff_fast.learner import Lesson, NativeLearner
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.training import Phase, train
 
@@ -75,7 +75,7 @@ class Training:
 
     def one_call(self) -> Any:
         """Our learner outside of any graph."""
-        return make_learner(self.network(Denoiser), self.objective, self.column_weight, DECAY, self.backend)
+        return NativeLearner(self.network(Denoiser), self.objective, self.column_weight, DECAY, self.backend)
 
     def plain(self, compiled: bool) -> PlainLearner:
         network = self.network(EagerDenoiser)
