@@ -115,7 +115,7 @@ else
         pids=() tools=(memcheck racecheck)
         for tool in "${tools[@]}"; do
             # Without PyTorch's cache each tensor is an allocation of its own, past whose end nothing may be touched.
-            step "$tool" 75 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$SANITIZER" --tool "$tool" --error-exitcode 9 \
+            step "$tool" 90 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$SANITIZER" --tool "$tool" --error-exitcode 9 \
                 --report-api-errors no "$PYTHON" -m gpu.small_case &
             pids+=($!)
         done

@@ -160,9 +160,9 @@ PARTS = (
     Part("Census", "fit, 16,000 rows drawn, fidelity; three seeds", 15),
     Part("paper", f"{PAPER_STEPS} training steps of the paper's preset on Census", 10),
     Part(LOOPS[1], "the same with a wider network", 6),
-    *_compiling((LOOPS[0], *LOOPS[2:]), 25),
+    *_compiling((LOOPS[0], *LOOPS[2:]), 35),
     *_compiling(OPS[:10], 10),
-    *_compiling((LOOPS[1],), 25),
+    *_compiling((LOOPS[1],), 35),
 )
 
 

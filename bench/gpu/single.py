@@ -22,6 +22,7 @@ from gpu.plan import WIDTHS, predict
 from gpu.rivals import PRECISIONS, Maker, compare, hold, relative_error
 from missdiff_fast import ops, reference
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.table.encoded import EncodedTable
 
 CHECKED = 2000  # rows that are held to the reference before a time is taken
 
@@ -70,6 +71,15 @@ def _step_of_bf16(x: Tensor, prediction: Tensor, *rest: Any, **options: Any) -> 
     return baselines.step(x, prediction.float(), *rest, **options)
 
 
+def _in_float64(w: Workload) -> Workload:
+    """For the truth of a sum, which float32 adds up differently on each device."""
+    t = w.table
+    assert t.values is not None
+    table = EncodedTable(t.continuous.double(), t.codes, t.layout, t.values.double())
+    floats = {name: getattr(w, name).double() for name in ("weight", "column_weight", "prediction", "x")}
+    return replace(w, table=table, **floats)
+
+
 def perturb(w: Workload, half: bool) -> Case:
     dtype = torch.bfloat16 if half else None
     cells = w.table.continuous, w.table.codes, w.rows, w.states, w.alpha, w.sigma
@@ -87,12 +97,13 @@ def perturb(w: Workload, half: bool) -> Case:
 
 def masked_loss(w: Workload, half: bool) -> Case:
     w = replace(w, prediction=w.prediction.bfloat16()) if half else w
-    head, options = w.head(CHECKED), {"mean_weight": bench_masked_loss.MEAN_WEIGHT, "column_weight": w.column_weight}
+    head = w.head(CHECKED)
 
     def check() -> None:
+        v = _in_float64(head)
+        options = {"mean_weight": bench_masked_loss.MEAN_WEIGHT, "column_weight": v.column_weight}
         truth = bench_masked_loss.with_gradient(
-            lambda p: reference.masked_loss(p, head.table, head.rows, head.states, head.weight, **options),
-            head.prediction,
+            lambda p: reference.masked_loss(p, v.table, v.rows, v.states, v.weight, **options), v.prediction
         )
         bench_masked_loss.compare("masked_loss", [bench_masked_loss.native(head, w.column_weight)], truth)
 
@@ -111,8 +122,9 @@ def masked_noise_loss(w: Workload, half: bool) -> Case:
     head = w.head(CHECKED)
 
     def check() -> None:
+        v = _in_float64(head)
         truth = bench_masked_loss.with_gradient(
-            lambda p: reference.masked_noise_loss(p, head.table, head.rows, head.states, head.key), head.x
+            lambda p: reference.masked_noise_loss(p, v.table, v.rows, v.states, v.key), v.x
         )
         bench_masked_loss.compare("masked_noise_loss", [bench_masked_loss.native_noise(head)], truth)
 
