@@ -14,7 +14,7 @@ STAMPS := $(VENV)/stamps
 NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
 CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu')
 
-.PHONY: demo test bench bench-check bench-save lint format quality clean
+.PHONY: demo test bench bench-check bench-save bench-gpu lint format quality clean
 
 demo: $(STAMPS)/demo
 	$(BIN)/missdiff demo
@@ -42,6 +42,10 @@ bench-save: $(STAMPS)/dev
 	$(BIN)/python bench/census_speed.py --save
 	$(BIN)/python bench/time_to_quality.py --save
 	$(BIN)/python bench/report.py
+
+# On a machine with a card, and with PyTorch and build tools of its own: builds in place, tests, checks and measures.
+bench-gpu:
+	PYTHON=$(PYTHON) bench/gpu/check.sh
 
 quality: $(STAMPS)/dev
 	$(BIN)/python bench/quality.py

@@ -28,9 +28,11 @@ torch._dynamo.config.fail_on_recompile_limit_hit = True
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function through torch.compile, anew for every shape.
 
-    With PyTorch's own generator: Inductor's is several times slower on a CPU.
+    On a CPU with PyTorch's own generator, as Inductor's is several times slower there; on a GPU Inductor's is part of
+    the kernel that it makes.
     """
-    return torch.compile(function, dynamic=False, options={"fallback_random": True})
+    options = {} if torch.cuda.is_available() else {"fallback_random": True}
+    return torch.compile(function, dynamic=False, options=options)
 
 
 def encode(continuous: Tensor, codes: Tensor) -> Tensor:
@@ -38,7 +40,7 @@ def encode(continuous: Tensor, codes: Tensor) -> Tensor:
     B, C, K = codes.shape[0], continuous.shape[1], codes.shape[1]
     x0 = continuous.new_empty(B, C + 2 * K)
     x0[:, :C] = continuous.nan_to_num(nan=0.0, posinf=math.inf, neginf=-math.inf)
-    x0[:, C:].view(B, K, 2).copy_(codes[:, :, None] == torch.arange(2, dtype=codes.dtype))
+    x0[:, C:].view(B, K, 2).copy_(codes[:, :, None] == torch.arange(2, dtype=codes.dtype, device=codes.device))
     return x0
 
 
@@ -53,7 +55,7 @@ def perturb(
 ) -> Tensor:
     B, C, K = rows.shape[0], continuous.shape[1], codes.shape[1]
     x0 = encode(continuous.index_select(0, rows), codes.index_select(0, rows))
-    noisy = torch.randn(B, C + 2 * K) if noise is None else noise.clone()
+    noisy = torch.randn(B, C + 2 * K, device=rows.device) if noise is None else noise.clone()
     noisy.mul_(sigma[:, None]).addcmul_(x0, alpha[:, None])
     state = torch.cat([states[:, :C], states[:, C:, None].expand(B, K, 2).reshape(B, 2 * K)], 1)
     return torch.where(state == NOISY, noisy, x0.mul_(state == CLEAN))
@@ -100,7 +102,7 @@ def masked_noise_loss(
     noise: Tensor | None = None,
 ) -> Tensor:
     B, C, K = rows.shape[0], continuous.shape[1], codes.shape[1]
-    noise = torch.randn(B, C + 2 * K) if noise is None else noise
+    noise = torch.randn(B, C + 2 * K, device=rows.device) if noise is None else noise
     active = states == NOISY
     first = active[:, :C] & ~torch.isnan(continuous.index_select(0, rows))
     second = active[:, C:] & (codes.index_select(0, rows) >= 0)
@@ -131,7 +133,7 @@ def step(
     pairs[:, :, 0] = 1 - second
     parts = [(p, c1), (previous, c2)]
     if noisy:
-        parts.append((torch.randn(B, D) if noise is None else noise, c3))
+        parts.append((torch.randn(B, D, device=x.device) if noise is None else noise, c3))
     after = c0 * x
     for part, c in parts:
         after = after + c * part if isinstance(c, Tensor) else after.add_(part, alpha=c)

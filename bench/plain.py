@@ -56,10 +56,14 @@ class PlainBackend:
         self._perturb, self._masked_loss, self._step, self._decode, self.rows_to_loss = functions
 
     def uniform(self, rows: Tensor, columns: int, key: Tensor) -> Tensor:
-        return reference.uniform(rows, columns, key) if self.philox else torch.rand(len(rows), columns)
+        return (
+            reference.uniform(rows, columns, key) if self.philox else torch.rand(len(rows), columns, device=rows.device)
+        )
 
     def normal(self, rows: Tensor, columns: int, key: Tensor) -> Tensor:
-        return reference.normal(rows, columns, key) if self.philox else torch.randn(len(rows), columns)
+        return (
+            reference.normal(rows, columns, key) if self.philox else torch.randn(len(rows), columns, device=rows.device)
+        )
 
     def perturb(
         self, table: EncodedTable, rows: Tensor, states: Tensor, alpha: Tensor, sigma: Tensor, key: Tensor

@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import store
 from environment import describe
+from gpu import summary
 from matplotlib.figure import Figure
 from timing import IMPLEMENTATIONS, OTHERS, STATISTICS
 
@@ -62,9 +63,15 @@ def fill(page: str, blocks: Mapping[str, str]) -> str:
 
 
 def blocks(
-    runs: Mapping[str, Run], profile: Run, scales: Mapping[str, Run], speed: pd.DataFrame, *, has_plot: bool
+    runs: Mapping[str, Run],
+    profile: Run,
+    scales: Mapping[str, Run],
+    speed: pd.DataFrame,
+    cards: Sequence[Run] = (),
+    *,
+    has_plot: bool,
 ) -> dict[str, str]:
-    """The text of every place; ``scales`` by the name of theirs."""
+    """The text of every place; ``scales`` by the name of theirs, and a run for each card."""
     full = runs.get("full", {})
     return {
         "ratios": _measured(full, ratios),
@@ -77,6 +84,7 @@ def blocks(
         "mimic": _measured(scales.get("scale", {}), mimic),
         "codec": _measured(scales.get("codec", {}), codec),
         "census": census(speed) if len(speed) else _UNKNOWN,
+        "gpu": summary.markdown(cards),
         "sweeps": "![Cost by rows, columns, categories and threads](sweeps.png)" if has_plot else _UNKNOWN,
     }
 
@@ -234,7 +242,7 @@ def current() -> dict[str, str]:
     """The text of every place, from what is stored now."""
     scales = {"scale": store.read(store.SCALE), "codec": store.read(store.CODEC)}
     speed = pd.read_csv(store.CENSUS) if store.CENSUS.exists() else pd.DataFrame()
-    return blocks(store.read(), store.read(store.PROFILE), scales, speed, has_plot=PLOT.exists())
+    return blocks(store.read(), store.read(store.PROFILE), scales, speed, store.cards(), has_plot=PLOT.exists())
 
 
 def plot_shares(run: Run, path: Path) -> None:

@@ -19,6 +19,11 @@ def read(path: Path = OPS) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
+def cards(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """What was measured on each card, as bench/gpu/check.sh stores it."""
+    return [read(path) for path in sorted(folder.glob("gpu-*.json"))]
+
+
 def write(path: Path, content: dict[str, Any]) -> None:
     """Replace a file."""
     path.parent.mkdir(exist_ok=True)

@@ -46,6 +46,10 @@ class Workload:
         whole = {name: getattr(self, name) for name in ("column_weight", "key", "boundaries", "starts")}
         return Workload(self.table, **whole, **cut)
 
+    def to(self, device: torch.device) -> Workload:
+        """The same on another device."""
+        return Workload(**{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
+
 
 def make_workload(size: int, layout: Layout = LAYOUT) -> Workload:
     """A seeded workload of so many rows; all categorical columns have as many categories."""

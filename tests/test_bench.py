@@ -33,7 +33,7 @@ def modules() -> Iterator[dict[str, ModuleType]]:
     sys.path.insert(0, str(BENCH))
     yield {name: importlib.import_module(name) for name in names}
     sys.path.remove(str(BENCH))
-    for name in names:
+    for name in (*names, *(name for name in sys.modules if name.partition(".")[0] == "gpu")):
         del sys.modules[name]
 
 
@@ -203,6 +203,7 @@ def test_a_page_is_filled_between_its_marks(modules: dict[str, ModuleType]) -> N
 def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any]) -> None:
     report = modules["report"]
     nothing = report.blocks({}, {}, {}, pd.DataFrame(), has_plot=False)
+    assert nothing.pop("gpu").startswith("No GPU figure has been measured yet")
     assert set(nothing.values()) == {"Not measured yet."}
     facts = {name: run[name] for name in ("machine", "versions", "threads", "commit")}
     took = {"seconds": 7.3, "peak": 2.5e9}

@@ -1,0 +1,179 @@
+"""Each op once on a few odd sizes, held to the reference on the CPU: what the memory and race checkers are run over.
+
+PYTHONPATH=.:bench:tests python bench/gpu/small_case.py [--device cuda]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import torch
+from batches import LAYOUTS, Batch, make_batch, make_prediction
+from tolerances import assert_close
+from torch import Tensor
+
+from missdiff_fast import ops, reference
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.networks.packing import TrainingState
+
+PRECISIONS = {"bfloat16": 2e-2, "tf32": 5e-3, "float32": 1e-4}  # and the greatest relative error of a pass in each
+WIDTHS = (96, 40)
+
+Case = Callable[[Batch, torch.device], None]
+
+
+def on(device: torch.device, batch: Batch) -> Batch:
+    """The batch on a device."""
+    return Batch(**{field.name: getattr(batch, field.name).to(device) for field in fields(batch)})
+
+
+def uniform(batch: Batch, device: torch.device) -> None:
+    for columns in (1, 7):
+        for name in ("uniform", "normal"):
+            there = getattr(ops, name)(batch.rows.to(device), columns, batch.key.to(device))
+            assert_close(name, there.cpu(), getattr(reference, name)(batch.rows, columns, batch.key))
+
+
+def perturb(batch: Batch, device: torch.device) -> None:
+    for dtype in (None, torch.bfloat16):
+        there, here = (
+            module.perturb(b.table, b.rows, b.states, b.alpha, b.sigma, b.key, dtype=dtype)
+            for module, b in ((ops, on(device, batch)), (reference, batch))
+        )
+        assert_close("perturb", there.cpu(), here)
+
+
+def _losses(name: str, columns: int, batch: Batch, device: torch.device, loss: Callable[..., Tensor]) -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        found = []
+        for module, where in ((ops, device), (reference, torch.device("cpu"))):
+            leaf = make_prediction(len(batch.rows), columns, dtype).to(where).requires_grad_()
+            value = loss(getattr(module, name), leaf, on(where, batch))
+            found.append((value.detach().cpu(), torch.autograd.grad(value, leaf)[0].cpu()))
+        assert_close(name, found[0][0], found[1][0], dtype)
+        assert_close(f"{name}.grad", found[0][1], found[1][1])
+
+
+def masked_loss(batch: Batch, device: torch.device) -> None:
+    layout = batch.table.layout
+    _losses(
+        "masked_loss",
+        layout.width + layout.num_continuous,
+        batch,
+        device,
+        lambda f, p, b: f(
+            p, b.table, b.rows, b.states, b.weight, column_weight=b.weight.new_ones(layout.num_columns) / 2
+        ),
+    )
+
+
+def masked_noise_loss(batch: Batch, device: torch.device) -> None:
+    width = batch.table.layout.width
+    _losses("masked_noise_loss", width, batch, device, lambda f, p, b: f(p, b.table, b.rows, b.states, b.key))
+
+
+def step(batch: Batch, device: torch.device) -> None:
+    """Without noise and with it."""
+    layout, count = batch.table.layout, len(batch.rows)
+    x, prediction, previous = (make_prediction(count, layout.width, seed=seed) for seed in range(3))
+    for numbers in ((0.6, 0.9, -0.3, 0.0), (0.6, 0.9, -0.3, 0.4)):
+        rest = torch.tensor(numbers), batch.rows, batch.key
+        arguments = x, prediction, previous, batch.states, layout.offsets(), *rest
+        there = ops.step(*(tensor.to(device) for tensor in arguments))
+        for result, wanted in zip(there, reference.step(*arguments), strict=True):
+            assert_close("step", result.cpu(), wanted)
+
+
+def decode(batch: Batch, device: torch.device) -> None:
+    layout = batch.table.layout
+    x = make_prediction(len(batch.rows), layout.width)
+    sizes = torch.arange(layout.num_continuous)
+    boundaries = torch.cat([torch.linspace(-2, 2, int(size)) for size in sizes] or [torch.empty(0)])
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+    arguments = x, layout.offsets(), boundaries, starts
+    there = ops.decode(*(tensor.to(device) for tensor in arguments))
+    for result, wanted in zip(there, reference.decode(*arguments), strict=True):
+        assert_close("decode", result.cpu(), wanted, torch.float32)
+
+
+def _network(batch: Batch, width: int) -> Denoiser:
+    torch.manual_seed(0)
+    network = Denoiser(batch.table.layout, width=width, blocks=2)
+    torch.nn.init.normal_(network.outputs.weight, std=0.1)
+    return network.requires_grad_(False)
+
+
+def _near(result: Tensor, truth: Tensor, greatest: float) -> None:
+    error = float(torch.dist(result.cpu().double(), truth.double()) / truth.double().norm())
+    assert error <= greatest, f"relative error {error:.3g}"
+
+
+def mlp_predict(batch: Batch, device: torch.device) -> None:
+    for width in WIDTHS:
+        network, x = _network(batch, width), make_prediction(len(batch.rows), batch.table.layout.width)
+        truth = reference.mlp_predict(network, x, batch.states, torch.ones(1))
+        there = [tensor.to(device) for tensor in (x, batch.states, torch.ones(1))]
+        for precision, greatest in PRECISIONS.items():
+            _near(ops.mlp_predict(network.to(device), *there, precision=precision), truth, greatest)
+
+
+def mlp_sample(batch: Batch, device: torch.device) -> None:
+    for width in WIDTHS:
+        network, x = _network(batch, width), make_prediction(len(batch.rows), batch.table.layout.width)
+        coefficients = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.5, 0.75, -0.25, 0.3], [0.0, 1.0, 0.0, 0.0]])
+        keys = torch.stack([reference.make_key(3, i) for i in range(3)])
+        levels, offsets = torch.tensor([4.0, 2.0, 1.0]), batch.table.layout.offsets()
+        arguments = x, batch.states, offsets, levels, coefficients, batch.rows, keys
+        truth = reference.mlp_sample(network, *arguments)
+        there = [tensor.to(device) for tensor in arguments]
+        for precision, greatest in PRECISIONS.items():
+            _near(ops.mlp_sample(network.to(device), *there, precision=precision), truth, greatest)
+
+
+def mlp_train_step(batch: Batch, device: torch.device) -> None:
+    """Two steps: the losses, and the weights afterwards."""
+    found = []
+    for module, where in ((ops, device), (reference, torch.device("cpu"))):
+        network = _network(batch, WIDTHS[0]).to(where)
+        state, b = TrainingState.of(network), on(where, batch)
+        arguments = state, b.table, b.rows, b.states, b.states, b.sigma, b.weight, b.key
+        losses = torch.stack([module.mlp_train_step(*arguments, learning_rate=1e-3, decay=0.9) for _ in range(2)])
+        state.write_average()
+        found.append([losses, *network.parameters()])
+    for result, truth in zip(*found, strict=True):
+        _near(result, truth, PRECISIONS["bfloat16"])
+
+
+CASES: dict[str, Case] = {
+    case.__name__: case
+    for case in (
+        uniform, perturb, masked_loss, masked_noise_loss, step, decode, mlp_predict, mlp_sample, mlp_train_step
+    )
+}  # fmt: skip
+
+
+def main() -> int:
+    """Print a line for each op and layout; 1 where one is wrong or missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    device, failed = torch.device(parser.parse_args().device), 0
+    for layout in ("mixed", "no_continuous", "no_categorical"):
+        batch: Any = make_batch(LAYOUTS[layout], batch=67)
+        for name, case in CASES.items():
+            try:
+                case(batch, device)
+            except Exception:
+                failed += 1
+                print(f"{layout}, {name}: WRONG\n{traceback.format_exc(limit=-4)}", flush=True)
+            else:
+                print(f"{layout}, {name}: right", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
