@@ -124,22 +124,34 @@ class Recorded:
 
     def _record(self) -> torch.cuda.CUDAGraph:
         side, here = torch.cuda.Stream(), torch.cuda.current_stream()
-        before = [(x, x.clone()) for x in self._changed()]
-        known = {id(x) for x, _ in before}
         side.wait_stream(here)
         with torch.cuda.stream(side):
-            for _ in range(_WARM_UP):
-                self._step()
-                for x, value in before:
-                    x.copy_(value)
-                for x in self._changed():
-                    if id(x) not in known:
-                        x.zero_()
+            rehearse(self._step, self._changed)
         here.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._step()
         return graph
+
+
+def rehearse(step: Callable[[], object], changed: Callable[[], Sequence[Tensor]]) -> None:
+    """Take a step a few times without a trace; arguments as of `Recorded`.
+
+    Examples
+    --------
+    >>> x = torch.ones(())
+    >>> rehearse(lambda: x.add_(1), lambda: [x])
+    >>> x
+    tensor(1.)
+    """
+    before = {x.data_ptr(): (x, x.clone()) for x in changed()}
+    for _ in range(_WARM_UP):
+        step()
+        for x in changed():
+            if x.data_ptr() not in before:
+                x.zero_()
+        for x, value in before.values():
+            x.copy_(value)
 
 
 def to_device(x: Tensor, device: torch.device) -> Tensor:

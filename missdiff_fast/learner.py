@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from types import ModuleType
 from typing import Protocol
 
@@ -67,10 +68,11 @@ class Lessons:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Lesson]:
+        features = repeat(None) if self.features is None else self.features.unbind()
         tensors = self.rows, self.states, self.judged, self.sigma, self.weight, self.keys
-        features = [None] * len(self) if self.features is None else self.features.unbind()
-        for *parts, known in zip(*(tensor.unbind() for tensor in tensors), features, strict=True):
-            yield Lesson(self.table, *parts, known)
+        parts = zip(*(tensor.unbind() for tensor in tensors), strict=True)
+        for (rows, states, judged, sigma, weight, key), known in zip(parts, features, strict=False):
+            yield Lesson(self.table, rows, states, judged, sigma, weight, key, known)
 
 
 class Learner(Protocol):

@@ -172,6 +172,14 @@ def _lessons(
             judged = states.masked_fill(~learnt, CLEAN)
         steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
         keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)
-        parts = rows, states, judged, sigma, noise_weight(sigma)
-        known = None if features is None else features(sigma).unflatten(0, (len(keys), size))
-        yield Lessons(complete, *(part.unflatten(0, (len(keys), size)) for part in parts), keys, known)
+        shape = len(keys), size
+        yield Lessons(
+            complete,
+            rows.unflatten(0, shape),
+            states.unflatten(0, shape),
+            judged.unflatten(0, shape),
+            sigma.unflatten(0, shape),
+            noise_weight(sigma).unflatten(0, shape),
+            keys,
+            None if features is None else features(sigma).unflatten(0, shape),
+        )

@@ -14,7 +14,7 @@ from test_mlp_sample import make_network
 from missdiff_fast import learner as learners
 from missdiff_fast import training
 from missdiff_fast.config import ObjectiveConfig
-from missdiff_fast.graphs import Recorded, Reel, tensor_cores, to_device
+from missdiff_fast.graphs import Recorded, Reel, rehearse, tensor_cores, to_device
 from missdiff_fast.history import History, Progress
 from missdiff_fast.learner import GraphLearner, NativeLearner, TorchLearner
 from missdiff_fast.networks import Denoiser
@@ -199,15 +199,19 @@ def test_a_reel_gives_each_step_its_own(device: torch.device) -> None:
 
 
 def test_recording_leaves_no_trace(device: torch.device) -> None:
-    x, made = torch.zeros(3, device=device), []
+    x, made, calls = torch.zeros(3, device=device), [], []
 
     def step() -> None:
+        calls.append(1)
         if not made:
             made.append(torch.zeros(3, device=device))
         made[0] += 1
         x.add_(made[0])
 
-    recorded = Recorded(step, lambda: [x, *made], device)
+    rehearse(step, lambda: [x.detach(), *made])
+    assert len(calls) == 3
+    assert x.tolist() == made[0].tolist() == [0.0] * 3
+    recorded = Recorded(step, lambda: [x.detach(), *made], device)
     for _ in range(3):
         recorded()
     assert x.tolist() == [6.0] * 3

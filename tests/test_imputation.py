@@ -55,7 +55,7 @@ def test_native_rows_need_no_company(native: ModuleType, monkeypatch: pytest.Mon
     network, table = Denoiser(LAYOUT, 8, 1), _table(250)
     nn.init.normal_(network.outputs.weight)
     [(_, _, logits, means)] = one_pass(network, table, native)
-    monkeypatch.setattr(sampling, "NATIVE_TILE", 100)
+    monkeypatch.setitem(sampling.NATIVE_TILE, "cpu", 100)
     parts = list(one_pass(network, table, native))
     assert [(start, stop) for start, stop, _, _ in parts] == [(0, 100), (100, 200), (200, 250)]
     assert torch.equal(torch.cat([part[2] for part in parts]), logits)

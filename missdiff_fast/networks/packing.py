@@ -87,8 +87,8 @@ class TrainingState:
         if panels is None:
             panels = network.inputs.weight.device.type == "cpu"
         weights = flatten(network, panels=panels)
-        zeros = (torch.zeros_like(weights) for _ in range(2))
-        return cls(network, weights, *zeros, weights.clone(), panels=panels)
+        mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
+        return cls(network, weights, mean, square, weights.clone(), panels=panels)
 
     def current(self) -> dict[str, Tensor]:
         """The weights by the names of the network's parameters, to be differentiated by."""
@@ -96,9 +96,9 @@ class TrainingState:
         names = (name for name, _ in self.network.named_parameters())
         return {name: weight.detach().requires_grad_() for name, weight in zip(names, weights, strict=True)}
 
-    def flat(self) -> list[Tensor]:
+    def flat(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What a step changes: weights, mean, square and average."""
-        return [self.weights, self.mean, self.square, self.average]
+        return self.weights, self.mean, self.square, self.average
 
     def lay_out(self, gradients: Iterable[Tensor]) -> Tensor:
         """Gradients of what `current` gives, as the weights lie."""

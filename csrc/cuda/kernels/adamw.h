@@ -1,6 +1,8 @@
 // AdamW without weight decay, and the moving average of the weights; see missdiff_fast.reference.adamw.
 #pragma once
 
+#include <cstddef>
+
 #include "grid.h"
 
 namespace missdiff {
