@@ -134,7 +134,7 @@ def shrinking(
         warnings.warn(
             f"the GPU's memory does not hold {2 * size:,} rows at once: going on with {size:,}",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
 
 

@@ -128,7 +128,7 @@ def test_native_tiles_shrink_without_a_change(native: ModuleType, monkeypatch: p
 
     monkeypatch.setattr(native, "mlp_sample", once_full)
     monkeypatch.setitem(sampling.NATIVE_TILE, "cpu", 1024)
-    with pytest.warns(RuntimeWarning, match="going on with 256"):
+    with pytest.warns(RuntimeWarning, match="going on with (512|256)"):
         parts = list(draw(network, known, solver, native, 0))
     assert [(start, stop) for start, stop, _ in parts] == [(0, 512), (512, 768), (768, 1024), (1024, 1200)]
     assert torch.equal(torch.cat([x for _, _, x in parts]), whole)
