@@ -6,9 +6,10 @@ MISSDIFF_NATIVE : auto (default), on, off
     auto builds the extension, or installs pure Python where there is no compiler; on makes that an error; off never
     builds.
 MISSDIFF_CUDA : auto (default), on, off
-    on is an error, as there are no CUDA kernels yet.
-CXX : the C++ compiler.
-CMAKE_ARGS : further arguments for CMake, for instance -DCMAKE_BUILD_TYPE=Debug.
+    auto builds the CUDA kernels where torch is one for CUDA and nvcc is found; on makes their lack an error, and builds
+    them under a torch for the CPU too, which compiles but never loads them; off never builds them.
+CXX, CUDACXX : the C++ compiler, and nvcc.
+CMAKE_ARGS : further arguments for CMake, for instance -DCMAKE_CUDA_ARCHITECTURES=90 to build for one card alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -78,14 +80,43 @@ def compiler() -> list[str]:
     return command
 
 
+def torch_cuda() -> str | None:
+    """The version of CUDA that torch was built for, read from its files: to import it takes seconds."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    text = (Path(spec.submodule_search_locations[0]) / "version.py").read_text(encoding="utf-8")
+    found = re.search(r"^cuda[^=\n]*= *['\"]([0-9.]+)['\"]", text, re.MULTILINE)
+    return found.group(1) if found else None
+
+
+def cuda_compiler() -> str:
+    """Path of an nvcc of the major version of torch's CUDA."""
+    named, home = os.environ.get("CUDACXX"), os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    path = shutil.which(named or "nvcc") or (None if named else shutil.which("nvcc", path=str(Path(home) / "bin")))
+    if not path:
+        missing = f"{named} (from CUDACXX)" if named else "nvcc"
+        raise UnusableError(
+            f"{missing} was not found; install the CUDA toolkit, put nvcc on PATH, or name it in CUDACXX"
+        )
+    told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"release (\d+)\.(\d+)", told)
+    if not found:
+        raise UnusableError(f"{path} --version tells no release; name a working nvcc in CUDACXX")
+    own, wanted = found.group(1), (torch_cuda() or found.group(1)).split(".")[0]
+    if own != wanted:
+        raise UnusableError(
+            f"{path} is of CUDA {own}.{found.group(2)}, but torch of CUDA {torch_cuda()}, and kernels of another major "
+            "version need another driver; name an nvcc of torch's version in CUDACXX"
+        )
+    return path
+
+
 class CMakeBuild(build_ext):
     def run(self) -> None:
         native, cuda = choice("MISSDIFF_NATIVE"), choice("MISSDIFF_CUDA")
-        if cuda == "on":
-            raise SetupError(
-                "MISSDIFF_CUDA=on, but missdiff_fast has no CUDA kernels yet; leave MISSDIFF_CUDA unset or set it to "
-                "off to build for the CPU (plain PyTorch then serves a GPU)"
-            )
+        if cuda == "on" and native == "off":
+            raise SetupError("MISSDIFF_CUDA=on needs the native ops, but MISSDIFF_NATIVE=off leaves them out")
         package = ROOT / "missdiff_fast" if self.inplace else Path(self.build_lib).resolve() / "missdiff_fast"
         package.mkdir(parents=True, exist_ok=True)
         if native == "off":
@@ -94,16 +125,29 @@ class CMakeBuild(build_ext):
         try:
             tools = self.requirements()
         except UnusableError as reason:
-            if native == "on":
-                raise SetupError(f"MISSDIFF_NATIVE=on, but the extension cannot be built: {reason}") from None
+            if "on" in (native, cuda):
+                variable = "MISSDIFF_NATIVE" if native == "on" else "MISSDIFF_CUDA"
+                raise SetupError(f"{variable}=on, but the extension cannot be built: {reason}") from None
             warning = f"WARNING: missdiff_fast is installed WITHOUT its native ops and will be slow: {reason}"
             print(warning, file=sys.stderr)
             self.leave_out(package, "no", f"{reason}; then install the package again")
         else:
-            self.build(package, *tools)
+            self.build(package, *tools, self.cuda_requirements(cuda))
+
+    def cuda_requirements(self, cuda: str) -> str | None:
+        """Path of nvcc, or None where the CUDA kernels are left out."""
+        if cuda == "off" or (cuda == "auto" and torch_cuda() is None):
+            return None
+        try:
+            return cuda_compiler()
+        except UnusableError as reason:
+            if cuda == "on":
+                raise SetupError(f"MISSDIFF_CUDA=on, but the CUDA kernels cannot be built: {reason}") from None
+            print(f"WARNING: missdiff_fast is installed WITHOUT its CUDA kernels: {reason}", file=sys.stderr)
+            return None
 
     def leave_out(self, package: Path, native: str, reason: str) -> None:
-        for stale in package.glob("_C.*"):
+        for stale in (*package.glob("_C.*"), *package.glob("_cuda.*")):
             stale.unlink()
         facts = {
             "native": native,
@@ -120,7 +164,7 @@ class CMakeBuild(build_ext):
                 raise UnusableError(f"the package {module} was not found; install it, or build with build isolation")
         return tool("cmake", "CMAKE_BIN_DIR"), tool("ninja", "BIN_DIR"), compiler()
 
-    def build(self, package: Path, cmake: str, ninja: str, cxx: list[str]) -> None:
+    def build(self, package: Path, cmake: str, ninja: str, cxx: list[str], nvcc: str | None) -> None:
         folder = ROOT / "build" / f"cmake-{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
         configure = [
             cmake,
@@ -133,6 +177,12 @@ class CMakeBuild(build_ext):
             f"-DCMAKE_MAKE_PROGRAM={ninja}",
             f"-DPython_EXECUTABLE={sys.executable}",
         ]
+        if nvcc:
+            configure += ["-DMISSDIFF_CUDA=ON", f"-DCMAKE_CUDA_COMPILER={nvcc}"]
+        else:
+            configure.append("-DMISSDIFF_CUDA=OFF")
+            for stale in package.glob("_cuda.*"):
+                stale.unlink()
         configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
         if len(cxx) == 1:
             configure.append(f"-DCMAKE_CXX_COMPILER={shutil.which(cxx[0])}")

@@ -1,19 +1,27 @@
 // What the scalar headers need on each compiler: internal linkage, inlining, bit casts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #ifdef __CUDACC__
-#define MISSDIFF_INLINE static __host__ __device__ __forceinline__
+#define MISSDIFF_MEMBER __host__ __device__ __forceinline__
 #else
-#define MISSDIFF_INLINE static inline __attribute__((always_inline))
+#define MISSDIFF_MEMBER inline __attribute__((always_inline))
 #endif
+#define MISSDIFF_INLINE static MISSDIFF_MEMBER
 
 #define MISSDIFF_PRAGMA(x) _Pragma(#x)
 #if defined(__CUDACC__) || defined(__clang__)
 #define MISSDIFF_UNROLL(n) MISSDIFF_PRAGMA(unroll n)
 #else
 #define MISSDIFF_UNROLL(n) MISSDIFF_PRAGMA(GCC unroll n)
+#endif
+// Loops over arrays that have to be in registers on a GPU, with as many turns as a template's argument says.
+#ifdef __CUDACC__
+#define MISSDIFF_UNROLL_ALL MISSDIFF_PRAGMA(unroll)
+#else
+#define MISSDIFF_UNROLL_ALL
 #endif
 
 namespace missdiff {

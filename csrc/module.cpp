@@ -17,7 +17,6 @@ pybind11::dict build_info() {
   info["compiler"] = MISSDIFF_COMPILER;
   info["cxx_standard"] = cxx_standard();
   info["simd"] = missdiff_simd();
-  info["cuda"] = "none";
   return info;
 }
 
@@ -25,5 +24,5 @@ pybind11::dict build_info() {
 
 PYBIND11_MODULE(_C, module) {
   module.doc() = "Native ops of missdiff_fast; importing it registers torch.ops.missdiff_fast.";
-  module.def("build_info", &build_info, "Versions, compiler, instruction set in use and CUDA, as a dict of strings.");
+  module.def("build_info", &build_info, "Versions, compiler and instruction set in use, as a dict of strings.");
 }

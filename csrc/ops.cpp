@@ -18,8 +18,10 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
       "Tensor rows, Tensor key, bool softmax) -> (Tensor next, Tensor p)");
   m.def(
       "mlp_sample(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor levels, Tensor shifts, "
-      "Tensor coefficients, Tensor rows, Tensor keys) -> Tensor");
-  m.def("mlp_predict(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor level, Tensor shifts) -> Tensor");
+      "Tensor coefficients, Tensor rows, Tensor keys, int precision=2) -> Tensor");
+  m.def(
+      "mlp_predict(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor level, Tensor shifts, "
+      "int precision=2) -> Tensor");
   m.def(
       "mlp_train_step(Tensor(a!) weights, Tensor(b!) mean, Tensor(c!) square, Tensor(d!) average, Tensor continuous, "
       "Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, Tensor judged, Tensor sigma, "

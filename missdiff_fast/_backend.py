@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -49,28 +50,42 @@ def resolve_device(device: str | torch.device) -> torch.device:
         raise ValueError(f"device {device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(
-            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device; use device='cpu'"
+            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device{_why_none()}; use "
+            "device='cpu'"
         )
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {device!r} asked for, but there are {torch.cuda.device_count()} CUDA devices, from 0")
     return resolved
+
+
+def _why_none() -> str:
+    """What torch says of a CUDA that it cannot use, for instance that the driver is too old for it."""
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as error:
+        return f": {error}"
+    return ""
 
 
 def resolve_backend(backend: str, device: torch.device) -> ModuleType:
     """The module with the ops: `missdiff_fast.ops` (compiled) or `missdiff_fast.reference` (plain PyTorch).
 
-    "auto" takes the compiled ops where they are installed and run on the device. A compiled extension that does not
-    load raises ImportError: it never falls back in silence.
+    "auto" takes the compiled ops where they are installed and run on the device; on a CUDA device where they do not, it
+    warns and takes plain PyTorch. A compiled extension that does not load raises ImportError: it never falls back in
+    silence.
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; use one of {', '.join(map(repr, BACKENDS))}")
     if backend == "reference":
         return reference
-    if _library.load() and device.type == "cpu":
+    if device.type == "cpu":
+        why = None if _library.load() else "this installation has no compiled extension"
+    else:
+        why = _library.without_cuda(device)
+    if why is None:
         return import_module("missdiff_fast.ops")
     if backend == "native":
-        why = (
-            "this installation has no compiled extension"
-            if device.type == "cpu"
-            else "they run on the CPU alone so far"
-        )
         raise ValueError(f"backend='native' asked for the compiled ops on {device}, but {why}; use backend='reference'")
+    if device.type == "cuda":
+        warnings.warn(f"missdiff_fast runs in plain PyTorch on {device}: {why}", RuntimeWarning, stacklevel=3)
     return reference

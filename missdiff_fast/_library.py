@@ -1,10 +1,11 @@
-"""Loads the compiled extension `missdiff_fast._C` and tells what is there, what is missing and what to do about it."""
+"""Loads the compiled extensions `_C` and `_cuda` and tells what is there, what is missing and what to do about it."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import platform
+import re
 import sys
 import warnings
 from functools import cache
@@ -36,8 +37,7 @@ def load() -> bool:
     >>> isinstance(load(), bool)
     True
     """
-    extensions = sorted(path.name for path in _FOLDER.glob("_C.*") if path.suffix in (".so", ".pyd"))
-    facts = _facts()
+    extensions, facts = _extensions("_C"), _facts()
     if not extensions:
         if facts.get("native") == "yes":
             raise ImportError(_broken(facts, f"the file _C.* is missing from {_FOLDER}"))
@@ -55,6 +55,70 @@ def load() -> bool:
     return True
 
 
+@cache
+def load_cuda() -> bool:
+    """Load the ops' CUDA kernels, once.
+
+    Returns
+    -------
+    bool
+        True when `torch.ops.missdiff_fast` runs on CUDA devices; `without_cuda` tells why it is False.
+
+    Raises
+    ------
+    ImportError
+        The kernels were built, torch is one for CUDA, and still they do not load.
+
+    Examples
+    --------
+    >>> isinstance(load_cuda(), bool)
+    True
+    """
+    if not load() or torch.version.cuda is None or not _extensions("_cuda"):
+        return False
+    try:
+        importlib.import_module("._cuda", __package__)
+    except ImportError as error:
+        raise ImportError(_broken(_facts(), f"{', '.join(_extensions('_cuda'))}: {error}")) from error
+    return True
+
+
+def without_cuda(device: torch.device) -> str | None:
+    """Why the CUDA kernels do not run on a CUDA device, and the remedy; None where they do."""
+    if not load():
+        return _missing(_facts())
+    if not load_cuda():
+        torch_build = f"torch {torch.__version__}"
+        built = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
+        if torch.version.cuda is None:
+            return f"{torch_build} is built without CUDA; install a torch for CUDA, then run {built}"
+        return f"missdiff_fast was installed without its CUDA kernels; with nvcc at hand run {built}"
+    have = torch.cuda.get_device_capability(device)
+    architectures = importlib.import_module("._cuda", __package__).build_info()["architectures"]
+    if _runs_on(architectures, have):
+        return None
+    name, number = torch.cuda.get_device_name(device), "".join(map(str, have))
+    return (
+        f"the kernels were built for the architectures {architectures}, and {name} is of compute capability "
+        f"{have[0]}.{have[1]}; build them for it with CMAKE_ARGS=-DCMAKE_CUDA_ARCHITECTURES={number} in the "
+        "environment of `pip install`, if it is 80 or more"
+    )
+
+
+def _runs_on(architectures: str, capability: tuple[int, int]) -> bool:
+    """Whether code for these of CMake's architectures runs: machine code within a major version, PTX on all later."""
+    for architecture in architectures.split():
+        parts = re.fullmatch(r"(\d+)([af]?)(-real|-virtual)?", architecture)
+        if parts is None:  # "native", "all": built for whatever is there
+            return True
+        built, special, kind = divmod(int(parts[1]), 10), parts[2], parts[3]
+        same = built == capability if special else built[0] == capability[0] and built[1] <= capability[1]
+        later = built <= capability and not special
+        if (same and kind != "-virtual") or (later and kind != "-real"):
+            return True
+    return False
+
+
 def build_info() -> dict[str, str]:
     """Facts for `missdiff info`.
 
@@ -62,7 +126,8 @@ def build_info() -> dict[str, str]:
     -------
     dict[str, str]
         ``version`` is the package's; ``native`` is "yes", or "no" or "broken" with the reason and the remedy;
-        ``simd``, ``compiler``, ``cxx_standard`` and ``cuda`` are the extension's ("none" without one);
+        ``simd``, ``compiler`` and ``cxx_standard`` are the extension's, ``cuda`` the version that its CUDA kernels were
+        compiled by ("none" without them);
         ``built_for_torch`` and ``built_for_python`` are what it was built for, ``torch`` and ``python`` what runs now.
 
     Examples
@@ -90,9 +155,13 @@ def build_info() -> dict[str, str]:
     }
     if native:
         built = importlib.import_module("._C", __package__).build_info()
-        info |= {key: built[key] for key in ("version", "simd", "compiler", "cxx_standard", "cuda")}
+        info |= {key: built[key] for key in ("version", "simd", "compiler", "cxx_standard")}
         info["built_for_torch"] = built["torch"]
     return info
+
+
+def _extensions(name: str) -> list[str]:
+    return sorted(path.name for path in _FOLDER.glob(f"{name}.*") if path.suffix in (".so", ".pyd"))
 
 
 def _facts() -> dict[str, str]:

@@ -36,11 +36,11 @@ def _fake_step(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(x.shape)
 
 
-def _fake_mlp_sample(x: Tensor, *rest: Tensor) -> Tensor:
+def _fake_mlp_sample(x: Tensor, *rest: Any) -> Tensor:
     return x.new_empty(x.shape)
 
 
-def _fake_mlp_predict(x: Tensor, states: Tensor, weights: Tensor, offsets: Tensor, *rest: Tensor) -> Tensor:
+def _fake_mlp_predict(x: Tensor, states: Tensor, weights: Tensor, offsets: Tensor, *rest: Any) -> Tensor:
     continuous = states.shape[1] - (offsets.shape[0] - 1)
     return x.new_empty((x.shape[0], x.shape[1] + continuous))
 

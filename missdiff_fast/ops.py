@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast import _library
+from missdiff_fast.networks import tiles
 from missdiff_fast.networks.mlp import Denoiser
 from missdiff_fast.networks.packing import TrainingState, check_network, pack, shifts
 from missdiff_fast.reference import make_key
@@ -417,22 +418,25 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
     return _op("decode")(x, offsets, boundaries, starts)
 
 
-def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor, *, precision: str = "float32") -> Tensor:
     """What the network predicts of rows at one noise level; see `missdiff_fast.reference.mlp_predict`.
 
-    One pass over tiles of 60 rows, whose activations stay in the cache. A row's result depends on that row alone. The
-    weights are read as they are now. Not differentiable.
+    One pass over tiles of 60 rows, whose activations stay in the cache; on a CUDA device of 16 rows, in registers. A
+    row's result depends on that row alone. The weights are read as they are now. Not differentiable.
 
     Parameters
     ----------
     network : Denoiser
-        On the CPU, float32.
+        float32, where x is; on a CUDA device at most 512 wide.
     x : Tensor
         ``[B, D]``, float32.
     states : Tensor
         uint8 ``[B, J]``.
     level : Tensor
         sigma, ``[1]``, float32.
+    precision : str
+        Of the factors of matrix products on a CUDA device, whose sums are float32: "float32", "tf32" or "bfloat16".
+        The CPU computes in float32.
 
     Returns
     -------
@@ -449,7 +453,8 @@ def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor) -> 
     offsets = _check_network(network, x, states)
     _check("level", level, (torch.float32,), (1,))
     _refuse_gradients("mlp_predict", {"level": level})
-    return _op("mlp_predict")(x, states, pack(network), offsets, level, shifts(network, level))
+    weights, number = _packed(network, precision)
+    return _op("mlp_predict")(x, states, weights, offsets, level, shifts(network, level), number)
 
 
 def mlp_sample(
@@ -461,16 +466,18 @@ def mlp_sample(
     coefficients: Tensor,
     rows: Tensor,
     keys: Tensor,
+    *,
+    precision: str = "bfloat16",
 ) -> Tensor:
     """All steps of a solver in one pass over tiles of rows; see `missdiff_fast.reference.mlp_sample`.
 
-    Activations of a tile of 60 rows stay in the cache through every step. Row i of the result depends on row i of the
-    arguments alone. Not differentiable.
+    Activations of a tile of 60 rows stay in the cache through every step; on a CUDA device they stay in registers, and
+    all steps are one launch. Row i of the result depends on row i of the arguments alone. Not differentiable.
 
     Parameters
     ----------
     network : Denoiser
-        On the CPU, float32.
+        float32, where x is; on a CUDA device at most 512 wide.
     x : Tensor
         ``[B, D]``, float32.
     states : Tensor
@@ -485,6 +492,8 @@ def mlp_sample(
         int64 ``[B]``.
     keys : Tensor
         int64 ``[steps, 2]``.
+    precision : str
+        As in `mlp_predict`. The cells themselves, normalisation, probabilities and the solver are float32 in any case.
 
     Returns
     -------
@@ -503,7 +512,8 @@ def mlp_sample(
     """
     own = _check_network(network, x, states)
     _check_offsets(offsets, x.shape[1])
-    if not torch.compiler.is_compiling() and not torch.equal(offsets, own):
+    # On a CUDA device the kernel looks at them.
+    if not torch.compiler.is_compiling() and not offsets.is_cuda and not torch.equal(offsets, own):
         raise ValueError(f"offsets must be the network's, {own.tolist()}, not {offsets.tolist()}")
     _check("levels", levels, (torch.float32,), (None,))
     _refuse_gradients("mlp_sample", {"levels": levels, "coefficients": coefficients})
@@ -511,8 +521,8 @@ def mlp_sample(
     _check("coefficients", coefficients, (torch.float32,), (steps, 4))
     _check("rows", rows, (torch.int64,), x.shape[:1])
     _check("keys", keys, (torch.int64,), (steps, 2))
-    weights, levels_shifts = pack(network), shifts(network, levels)
-    return _op("mlp_sample")(x, states, weights, offsets, levels, levels_shifts, coefficients, rows, keys)
+    (weights, number), levels_shifts = _packed(network, precision), shifts(network, levels)
+    return _op("mlp_sample")(x, states, weights, offsets, levels, levels_shifts, coefficients, rows, keys, number)
 
 
 def mlp_train_step(
@@ -675,7 +685,16 @@ def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:
     _check("x", x, (torch.float32,), (None, layout.width))
     _check("states", states, (torch.uint8,), (x.shape[0], layout.num_columns))
     _refuse_gradients("the network's native pass", {"x": x})
-    return layout.offsets()
+    return layout.offsets(x.device)
+
+
+def _packed(network: Denoiser, precision: str) -> tuple[Tensor, int]:
+    """The network's weights as the kernels of its device read them, and the precision's number."""
+    if precision not in tiles.PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(map(repr, tiles.PRECISIONS))}, not {precision!r}")
+    if network.outputs.weight.is_cuda:
+        return tiles.pack(network, precision), tiles.PRECISIONS.index(precision)
+    return pack(network), tiles.PRECISIONS.index("float32")
 
 
 def _refuse_gradients(op: str, arguments: Mapping[str, Tensor | None]) -> None:

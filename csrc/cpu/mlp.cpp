@@ -63,6 +63,12 @@ struct Network {
   }
 };
 
+constexpr int64_t kFloat32 = 2;  // the only precision of a CPU's kernels, in the numbers of the CUDA ones
+
+void check_precision(int64_t precision) {
+  STD_TORCH_CHECK(precision == kFloat32, "on the CPU precision must be 2 (float32), not ", precision);
+}
+
 Tensor mlp_sample(const Tensor& x,             // [B, D]
                   const Tensor& states,        // [B, J]
                   const Tensor& weights,       // packed
@@ -71,7 +77,9 @@ Tensor mlp_sample(const Tensor& x,             // [B, D]
                   const Tensor& shifts,        // [steps, blocks, W]
                   const Tensor& coefficients,  // [steps, 4]
                   const Tensor& rows,          // [B]
-                  const Tensor& keys) {        // [steps, 2]
+                  const Tensor& keys,          // [steps, 2]
+                  int64_t precision) {
+  check_precision(precision);
   Network network(x, states, weights, offsets, levels, shifts);
   const int64_t steps = network.args.steps;
   check_type(coefficients, "coefficients", {ScalarType::Float});
@@ -93,7 +101,8 @@ Tensor mlp_sample(const Tensor& x,             // [B, D]
 
 Tensor mlp_predict(const Tensor& x, const Tensor& states, const Tensor& weights, const Tensor& offsets,
                    const Tensor& level,  // [1]
-                   const Tensor& shifts) {
+                   const Tensor& shifts, int64_t precision) {
+  check_precision(precision);
   Network network(x, states, weights, offsets, level, shifts);
   check_shape(level, "level", {1});
   Tensor out = allocate(x, {x.size(0), x.size(1) + network.args.columns.continuous}, ScalarType::Float);

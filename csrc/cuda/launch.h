@@ -18,14 +18,22 @@ class Device {
  public:
   explicit Device(const Tensor& tensor) : index_(tensor.get_device_index()), guard_(index_) {}
 
+  Stream stream() const {
+    void* stream = nullptr;
+    STD_TORCH_CHECK(aoti_torch_get_current_cuda_stream(index_, &stream) == 0, "no current stream on device ", index_);
+    return static_cast<Stream>(stream);
+  }
+
+  // The cudaError_t of a launch.
+  void check(int error) const {
+    STD_TORCH_CHECK(error == 0, "a CUDA kernel could not be started on device ", index_, ": ",
+                    missdiff_cuda_error(error));
+  }
+
   template <class Kernel>
   void launch(const typename Kernel::Args& args, int64_t blocks) const {
     STD_TORCH_CHECK(blocks <= INT32_MAX, "more rows than one launch can take");
-    void* stream = nullptr;
-    STD_TORCH_CHECK(aoti_torch_get_current_cuda_stream(index_, &stream) == 0, "no current stream on device ", index_);
-    const int error = blocks == 0 ? 0 : launch_grid<Kernel>(args, blocks, static_cast<Stream>(stream));
-    STD_TORCH_CHECK(error == 0, "a CUDA kernel could not be started on device ", index_, ": ",
-                    missdiff_cuda_error(error));
+    if (blocks > 0) check(launch_grid<Kernel>(args, blocks, stream()));
   }
 
  private:

@@ -38,10 +38,35 @@ MISSDIFF_INLINE int quotient(int n, const Divider& by) {
   return static_cast<int>((static_cast<uint64_t>(n) * by.factor) >> 40);
 }
 
+// Several numbers in one access, from or to an address that is aligned as `Several` is.
+template <class Several>
+MISSDIFF_INLINE Several load_as(const void* from) {
+#ifdef __CUDA_ARCH__
+  return *static_cast<const Several*>(from);
+#else
+  Several result;
+  __builtin_memcpy(&result, from, sizeof result);
+  return result;
+#endif
+}
+template <class Several>
+MISSDIFF_INLINE void store_as(void* to, const Several& numbers) {
+#ifdef __CUDA_ARCH__
+  *static_cast<Several*>(to) = numbers;
+#else
+  __builtin_memcpy(to, &numbers, sizeof numbers);
+#endif
+}
+
 // Ends the launch with an error that the next call of the CUDA runtime reports: as in PyTorch, a kernel does not make
 // the host wait only to tell it that an index was wrong.
 MISSDIFF_INLINE void require(bool condition) {
-  if (!condition) __builtin_trap();
+  if (condition) return;
+#ifdef __CUDA_ARCH__
+  __trap();
+#else
+  __builtin_trap();
+#endif
 }
 
 // The stream as the CUDA runtime's cudaStream_t, whose header only the .cu files need.

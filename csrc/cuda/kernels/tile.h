@@ -65,11 +65,17 @@ MISSDIFF_INLINE int64_t map_bytes(const Columns& columns) {
   return columns.width <= kMappedWidth ? (4 * static_cast<int64_t>(columns.width) + 15) / 16 * 16 : 0;
 }
 
-// Writes the spots of all encoded columns to shared memory, if there is room for them.
-MISSDIFF_INLINE void map_columns(const Columns& columns, int thread, int threads, int32_t* map) {
+// Offsets that do not describe the encoded row end the launch.
+MISSDIFF_INLINE void check_columns(const Columns& columns, int thread, int threads) {
   if (thread == 0) {
     require(columns.offsets[0] == columns.continuous && columns.offsets[columns.categorical] == columns.width);
   }
+  for (int k = thread; k < columns.categorical; k += threads) require(columns.offsets[k] < columns.offsets[k + 1]);
+}
+
+// Writes the spots of all encoded columns to shared memory, if there is room for them.
+MISSDIFF_INLINE void map_columns(const Columns& columns, int thread, int threads, int32_t* map) {
+  check_columns(columns, thread, threads);
   if (columns.width > kMappedWidth) return;
   for (int d = thread; d < columns.width; d += threads) {
     const Spot spot = find_spot(columns, d);

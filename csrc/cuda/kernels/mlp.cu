@@ -1,0 +1,80 @@
+#include "mlp.cuh"
+
+namespace missdiff {
+namespace {
+
+constexpr int kFewWarps = 4;  // with fewer of them a multiprocessor waits; cells then go to global memory
+
+MlpKernel find(const MlpArgs& args, Precision precision) {
+  switch (precision) {
+    case Precision::kBfloat16:
+      return mlp_in_bfloat16(args.width);
+    case Precision::kTf32:
+      return mlp_in_tf32(args.width);
+    default:
+      return mlp_in_float32(args.width);
+  }
+}
+
+int64_t cells_of_block(const MlpArgs& args, const MlpKernel& kernel, int warps) {
+  return kernel.wide ? cell_bytes(kWideRows, args.stride) : warps * cell_bytes(kPanel, args.stride);
+}
+
+int most_shared_bytes() {
+  int device = 0, bytes = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  return cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess ? bytes : 0;
+}
+
+}  // namespace
+
+bool fits_mlp(const MlpArgs& args, Precision precision) {
+  return find(args, precision).shared_bytes <= most_shared_bytes();
+}
+
+int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan) {
+  int device = 0, processors = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (error != cudaSuccess) return error;
+  const MlpKernel kernel = find(args, precision);
+  const int64_t room = most_shared_bytes() - kernel.shared_bytes;
+  bool shared = true;
+  if (kernel.wide) {
+    plan->warps = kWideWarps;
+    shared = cells_of_block(args, kernel, plan->warps) <= room;
+  } else {
+    const int64_t fit = room / cell_bytes(kPanel, args.stride);
+    shared = fit >= kFewWarps;
+    plan->warps = shared && fit < kMostWarps ? static_cast<int>(fit) : kMostWarps;
+    // A small batch is spread over all multiprocessors.
+    const int64_t strips = (args.num_rows + kPanel - 1) / kPanel, share = (strips + processors - 1) / processors;
+    if (share < plan->warps) plan->warps = static_cast<int>(share < 1 ? 1 : share);
+  }
+  const int64_t rows = kernel.wide ? kWideRows : plan->warps * kPanel, blocks = (args.num_rows + rows - 1) / rows;
+  const int64_t bytes = kernel.shared_bytes + (shared ? cells_of_block(args, kernel, plan->warps) : 0);
+  error = cudaFuncSetAttribute(kernel.run, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  int resident = 0;
+  if (error == cudaSuccess) {
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.run, plan->warps * kLanes,
+                                                          static_cast<size_t>(bytes));
+  }
+  if (error != cudaSuccess) return error;
+  if (resident < 1) return cudaErrorInvalidConfiguration;
+  const int64_t most = static_cast<int64_t>(processors) * resident;
+  plan->blocks = static_cast<int>(blocks < most ? blocks : most);
+  plan->scratch_bytes = shared ? 0 : plan->blocks * cells_of_block(args, kernel, plan->warps);
+  return cudaSuccess;
+}
+
+int launch_mlp(MlpArgs args, Precision precision, const MlpPlan& plan, Stream stream) {
+  if (plan.blocks == 0) return cudaSuccess;
+  const MlpKernel kernel = find(args, precision);
+  args.warps = plan.warps;
+  const int64_t bytes =
+      kernel.shared_bytes + (args.scratch == nullptr ? cells_of_block(args, kernel, plan.warps) : 0);
+  kernel.run<<<static_cast<unsigned>(plan.blocks), plan.warps * kLanes, static_cast<size_t>(bytes), stream>>>(args);
+  return cudaGetLastError();
+}
+
+}  // namespace missdiff

@@ -1,0 +1,295 @@
+// The default network where it is wider than a warp's registers: the warps of a block work on the same 32 rows, each on
+// its own columns of every layer, and hand activations to one another through shared memory.
+#pragma once
+
+#include "mlp.h"
+
+namespace missdiff {
+
+constexpr int kWideWarps = 8;
+constexpr int kStrips = 2;  // of 16 rows, of a block
+constexpr int kWideRows = kStrips * kPanel;
+
+#ifdef __CUDA_ARCH__
+template <class T>
+using PerWarp = PerLane<T>;
+#define MISSDIFF_WARPS(warp) for (int warp = static_cast<int>(threadIdx.x) / kLanes, call = 1; call; call = 0)
+#else
+template <class T>
+struct PerWarp {
+  T value[kWideWarps];
+  T& operator[](int warp) { return value[warp]; }
+};
+#define MISSDIFF_WARPS(warp) for (int warp = 0; warp < kWideWarps; ++warp)
+#endif
+
+MISSDIFF_INLINE void block_barrier() {
+#ifdef __CUDA_ARCH__
+  __syncthreads();
+#endif
+}
+
+// A network whose width is rounded up to kEach panels for each warp.
+template <class Product, int kEach>
+struct MlpWide {
+  using Left = typename Product::Left;
+  using Right = typename Product::Right;
+  static constexpr int kPanels = kEach * kWideWarps, kPadded = kPanels * kPanel;
+
+  // Columns of all warps for the rows of a block: PerWarp, of its own panels, of each strip.
+  struct Rows {
+    PerLane<Panel> of[kEach][kStrips];
+  };
+
+  // Shared memory: rows as factors of a product, and what warps tell one another of their columns' sums.
+  struct Shared {
+    Left normal[kPanels][kStrips][kLanes];
+    Left wide[2 * kPanels][kStrips][kLanes];  // the hidden layer, or pieces of the inputs
+    float sums[kWideWarps][kWideRows];
+  };
+
+  // All steps of the rows from `first` on.
+  MISSDIFF_INLINE void run_block(const MlpArgs& args, const Cells& cells, Shared& shared, int64_t first) {
+    const int workers = kWideWarps * kLanes;
+    MISSDIFF_WARPS(warp) {
+      MISSDIFF_LANES(lane) load_cells(args, cells, first, warp * kLanes + lane, workers);
+    }
+    block_barrier();
+    const int passes = args.steps > 0 ? args.steps : 1;
+    for (int t = 0; t < passes; ++t) {
+      predict(args, cells, shared, first, t);
+      if (args.steps == 0) break;
+      block_barrier();
+      MISSDIFF_WARPS(warp) {
+        MISSDIFF_LANES(lane) softmax_cells(args, cells, warp * kLanes + lane, workers);
+      }
+      block_barrier();
+      MISSDIFF_WARPS(warp) {
+        MISSDIFF_LANES(lane) advance_cells(args, cells, first, t, warp * kLanes + lane, workers);
+      }
+      block_barrier();
+    }
+    if (args.steps > 0) {
+      MISSDIFF_WARPS(warp) {
+        MISSDIFF_LANES(lane) store_cells(args, cells, first, warp * kLanes + lane, workers);
+      }
+    }
+    block_barrier();  // before the memory is used for the next rows
+  }
+
+  MISSDIFF_INLINE void predict(const MlpArgs& args, const Cells& cells, Shared& shared, int64_t first, int t) {
+    const int flags = panels_of(2 * (args.columns.continuous + args.columns.categorical));
+    const int inputs = flags + panels_of(args.columns.width);
+    const Scales scales = scales_at(args.levels[t]);
+    const Vectors vectors = Vectors::of(args.vectors, kPadded, args.blocks);
+    const char* tiles = args.tiles;
+    PerWarp<Rows> h;
+    MISSDIFF_WARPS(warp) start(h[warp], vectors.inputs, warp);
+    for (int begin = 0; begin < inputs; begin += 2 * kPanels) {
+      const int n = inputs - begin < 2 * kPanels ? inputs - begin : 2 * kPanels;
+      MISSDIFF_WARPS(warp) {
+        for (int item = warp; item < n * kStrips; item += kWideWarps) {
+          const int k = item / kStrips, strip = item % kStrips, panel = begin + k;
+          MISSDIFF_LANES(lane) {
+            shared.wide[k][strip][lane] = Product::left(
+                panel < flags ? flags_panel(args, first + kPanel * strip, panel, lane)
+                              : shown_panel(args, cells, scales, kPanel * strip, panel - flags, lane));
+          }
+        }
+      }
+      block_barrier();
+      MISSDIFF_WARPS(warp) add_products(h[warp], shared.wide, n, tile_at(tiles, int64_t{begin} * kPanels), warp);
+      block_barrier();
+    }
+    tiles = tile_at(tiles, int64_t{inputs} * kPanels);
+    PerWarp<PerLane<RowPair>[kStrips]> mean, scale;
+    for (int b = 0; b < args.blocks; ++b) {
+      measure(args, h, shared, mean, scale);
+      MISSDIFF_WARPS(warp) {
+        MISSDIFF_UNROLL_ALL
+        for (int j = 0; j < kEach; ++j) {
+          const int panel = warp * kEach + j;
+          MISSDIFF_UNROLL_ALL
+          for (int s = 0; s < kStrips; ++s) {
+            MISSDIFF_LANES(lane) {
+              Panel& own = h[warp].of[j][s][lane];
+              const Panel gain = spread_vector(vectors.gain(b), panel, lane);
+              const Panel shift = spread_shift(args, t, b, panel, lane);
+              shared.normal[panel][s][lane] =
+                  Product::left(normal_panel(own, mean[warp][s][lane], scale[warp][s][lane], gain, shift));
+              add_panel(own, spread_vector(vectors.down(b), panel, lane));
+            }
+          }
+        }
+      }
+      block_barrier();
+      MISSDIFF_WARPS(warp) {
+        for (int part = 0; part < 2; ++part) make_hidden(shared, tiles, vectors.up(b), part * kPanels, warp);
+      }
+      block_barrier();
+      tiles = tile_at(tiles, int64_t{2} * kPanels * kPanels);
+      MISSDIFF_WARPS(warp) add_products(h[warp], shared.wide, 2 * kPanels, tiles, warp);
+      tiles = tile_at(tiles, int64_t{2} * kPanels * kPanels);
+    }
+    measure(args, h, shared, mean, scale);
+    MISSDIFF_WARPS(warp) {
+      MISSDIFF_UNROLL_ALL
+      for (int j = 0; j < kEach; ++j) {
+        MISSDIFF_UNROLL_ALL
+        for (int s = 0; s < kStrips; ++s) {
+          MISSDIFF_LANES(lane) {
+            const Panel normal = normal_panel(h[warp].of[j][s][lane], mean[warp][s][lane], scale[warp][s][lane]);
+            shared.normal[warp * kEach + j][s][lane] = Product::left(normal);
+          }
+        }
+      }
+    }
+    block_barrier();
+    MISSDIFF_WARPS(warp) {
+      for (int o = warp; o < panels_of(args.outputs); o += kWideWarps) {
+        PerLane<Panel> out[kStrips];
+        MISSDIFF_UNROLL_ALL
+        for (int s = 0; s < kStrips; ++s) {
+          MISSDIFF_LANES(lane) out[s][lane] = spread_vector(vectors.outputs, o, lane);
+        }
+        for (int k = 0; k < kPanels; ++k) {
+          const PerLane<Right> right = load_tile(tile_at(tiles, int64_t{o} * kPanels + k));
+          MISSDIFF_UNROLL_ALL
+          for (int s = 0; s < kStrips; ++s) Product::multiply(out[s], load_left(shared.normal[k][s]), right);
+        }
+        MISSDIFF_UNROLL_ALL
+        for (int s = 0; s < kStrips; ++s) {
+          MISSDIFF_LANES(lane) emit_panel(args, cells, scales, first, kPanel * s, o, lane, out[s][lane]);
+        }
+      }
+    }
+  }
+
+ private:
+  MISSDIFF_INLINE const char* tile_at(const char* tiles, int64_t index) { return tiles + index * Product::kTileBytes; }
+
+  MISSDIFF_INLINE PerLane<Right> load_tile(const char* tile) {
+    PerLane<Right> right;
+    MISSDIFF_LANES(lane) right[lane] = Product::right(tile, lane);
+    return right;
+  }
+
+  MISSDIFF_INLINE PerLane<Left> load_left(const Left* from) {
+    PerLane<Left> left;
+    MISSDIFF_LANES(lane) left[lane] = from[lane];
+    return left;
+  }
+
+  MISSDIFF_INLINE void start(Rows& h, const float* bias, int warp) {
+    MISSDIFF_UNROLL_ALL
+    for (int j = 0; j < kEach; ++j) {
+      MISSDIFF_UNROLL_ALL
+      for (int s = 0; s < kStrips; ++s) {
+        MISSDIFF_LANES(lane) h.of[j][s][lane] = spread_vector(bias, warp * kEach + j, lane);
+      }
+    }
+  }
+
+  // Adds the product of n panels with tiles [n, kPanels] to a warp's columns.
+  MISSDIFF_INLINE void add_products(Rows& h, const Left (*left)[kStrips][kLanes], int n, const char* tiles, int warp) {
+    for (int k = 0; k < n; ++k) {
+      PerLane<Left> factors[kStrips];
+      MISSDIFF_UNROLL_ALL
+      for (int s = 0; s < kStrips; ++s) factors[s] = load_left(left[k][s]);
+      MISSDIFF_UNROLL_ALL
+      for (int j = 0; j < kEach; ++j) {
+        const PerLane<Right> right = load_tile(tile_at(tiles, int64_t{k} * kPanels + warp * kEach + j));
+        MISSDIFF_UNROLL_ALL
+        for (int s = 0; s < kStrips; ++s) Product::multiply(h.of[j][s], factors[s], right);
+      }
+    }
+  }
+
+  // A warp's columns of silu(up(normal)), of one half of the hidden layer; tiles are [kPanels, 2 kPanels].
+  MISSDIFF_INLINE void make_hidden(Shared& shared, const char* tiles, const float* bias, int begin, int warp) {
+    const int own = begin + warp * kEach;
+    Rows hidden;
+    MISSDIFF_UNROLL_ALL
+    for (int j = 0; j < kEach; ++j) {
+      MISSDIFF_UNROLL_ALL
+      for (int s = 0; s < kStrips; ++s) {
+        MISSDIFF_LANES(lane) hidden.of[j][s][lane] = spread_vector(bias, own + j, lane);
+      }
+    }
+    for (int k = 0; k < kPanels; ++k) {
+      PerLane<Left> factors[kStrips];
+      MISSDIFF_UNROLL_ALL
+      for (int s = 0; s < kStrips; ++s) factors[s] = load_left(shared.normal[k][s]);
+      MISSDIFF_UNROLL_ALL
+      for (int j = 0; j < kEach; ++j) {
+        const PerLane<Right> right = load_tile(tile_at(tiles, int64_t{2} * k * kPanels + own + j));
+        MISSDIFF_UNROLL_ALL
+        for (int s = 0; s < kStrips; ++s) Product::multiply(hidden.of[j][s], factors[s], right);
+      }
+    }
+    MISSDIFF_UNROLL_ALL
+    for (int j = 0; j < kEach; ++j) {
+      MISSDIFF_UNROLL_ALL
+      for (int s = 0; s < kStrips; ++s) {
+        MISSDIFF_LANES(lane) {
+          silu_panel(hidden.of[j][s][lane]);
+          shared.wide[own + j][s][lane] = Product::left(hidden.of[j][s][lane]);
+        }
+      }
+    }
+  }
+
+  // Means of the rows, and what brings their standard deviation to 1, of all warps' columns together.
+  MISSDIFF_INLINE void measure(const MlpArgs& args, PerWarp<Rows>& h, Shared& shared,
+                               PerWarp<PerLane<RowPair>[kStrips]>& mean, PerWarp<PerLane<RowPair>[kStrips]>& scale) {
+    for (int squares = 0; squares < 2; ++squares) {
+      MISSDIFF_WARPS(warp) {
+        MISSDIFF_UNROLL_ALL
+        for (int s = 0; s < kStrips; ++s) {
+          PerLane<RowPair> sums;
+          MISSDIFF_LANES(lane) {
+            sums[lane] = {0.0f, 0.0f};
+            MISSDIFF_UNROLL_ALL
+            for (int j = 0; j < kEach; ++j) {
+              const Panel& own = h[warp].of[j][s][lane];
+              if (squares == 0) {
+                add_sums(own, sums[lane]);
+              } else {
+                add_squares(own, warp * kEach + j, lane, args.width, mean[warp][s][lane], sums[lane]);
+              }
+            }
+          }
+          sum_rows(sums);
+          MISSDIFF_LANES(lane) {
+            if (lane % 4 == 0) {
+              shared.sums[warp][kPanel * s + panel_row(lane, 0)] = sums[lane].upper;
+              shared.sums[warp][kPanel * s + panel_row(lane, 2)] = sums[lane].lower;
+            }
+          }
+        }
+      }
+      block_barrier();
+      MISSDIFF_WARPS(warp) {
+        MISSDIFF_UNROLL_ALL
+        for (int s = 0; s < kStrips; ++s) {
+          MISSDIFF_LANES(lane) {
+            RowPair total{0.0f, 0.0f};
+            for (int other = 0; other < kWideWarps; ++other) {
+              total.upper += shared.sums[other][kPanel * s + panel_row(lane, 0)];
+              total.lower += shared.sums[other][kPanel * s + panel_row(lane, 2)];
+            }
+            const float width = static_cast<float>(args.width);
+            if (squares == 0) {
+              mean[warp][s][lane] = {total.upper / width, total.lower / width};
+            } else {
+              scale[warp][s][lane] = {inverse_std(total.upper, args.width), inverse_std(total.lower, args.width)};
+            }
+          }
+        }
+      }
+      block_barrier();
+    }
+  }
+};
+
+}  // namespace missdiff

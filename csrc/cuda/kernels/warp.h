@@ -1,0 +1,282 @@
+// Warps whose 32 lanes go through a program together. What each lane holds is a PerLane, and what each does stands in a
+// loop over MISSDIFF_LANES: on the device a lane has one value and one turn, on the host there are 32 of both.
+#pragma once
+
+#include "../../half.h"
+#include "grid.h"
+
+namespace missdiff {
+
+constexpr int kLanes = 32;
+
+struct alignas(16) Four {
+  float v[4];
+};
+
+#ifdef __CUDA_ARCH__
+
+template <class T>
+struct PerLane {
+  T value;
+  __device__ __forceinline__ T& operator[](int) { return value; }
+  __device__ __forceinline__ const T& operator[](int) const { return value; }
+};
+
+#define MISSDIFF_LANES(lane) for (int lane = static_cast<int>(threadIdx.x) % kLanes, turn = 1; turn; turn = 0)
+
+#else
+
+template <class T>
+struct PerLane {
+  T value[kLanes];
+  T& operator[](int lane) { return value[lane]; }
+  const T& operator[](int lane) const { return value[lane]; }
+};
+
+#define MISSDIFF_LANES(lane) for (int lane = 0; lane < kLanes; ++lane)
+
+#endif
+
+// After it a lane sees what the others of its warp have written to memory.
+MISSDIFF_INLINE void warp_barrier() {
+#ifdef __CUDA_ARCH__
+  __syncwarp();
+#endif
+}
+
+// 16 rows of 16 columns, as a matrix product leaves them: lane 4 g + t has columns 8 half + 2 t + (i & 1) of the rows
+// g + 8 (i >> 1), for halves 0 and 1 and i from 0 to 3.
+struct Panel {
+  float v[2][4];
+};
+constexpr int kPanel = 16;
+
+MISSDIFF_INLINE int panel_row(int lane, int i) { return lane / 4 + 8 * (i / 2); }
+MISSDIFF_INLINE int panel_column(int lane, int half, int i) { return 8 * half + 2 * (lane % 4) + i % 2; }
+
+// Sums over the four lanes that share rows; numbers of the upper and of the lower row.
+struct RowPair {
+  float upper, lower;
+};
+
+MISSDIFF_INLINE void sum_rows(PerLane<RowPair>& sums) {
+#ifdef __CUDA_ARCH__
+  for (int apart = 1; apart <= 2; apart *= 2) {
+    sums.value.upper += __shfl_xor_sync(0xFFFFFFFFu, sums.value.upper, apart);
+    sums.value.lower += __shfl_xor_sync(0xFFFFFFFFu, sums.value.lower, apart);
+  }
+#else
+  for (int first = 0; first < kLanes; first += 4) {
+    RowPair total{0.0f, 0.0f};
+    for (int t = 0; t < 4; ++t) {
+      total.upper += sums[first + t].upper;
+      total.lower += sums[first + t].lower;
+    }
+    for (int t = 0; t < 4; ++t) sums[first + t] = total;
+  }
+#endif
+}
+
+#ifndef __CUDA_ARCH__
+
+// left times right, both in the lanes' order: the product's meaning, for the host.
+template <class Left, class Right>
+void multiply_panels(PerLane<Panel>& sums, Left left, Right right) {
+  float a[kPanel][kPanel], b[kPanel][kPanel];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < 4; ++i) a[panel_row(lane, i)][panel_column(lane, half, i)] = left(lane, half, i);
+      for (int tile = 0; tile < 2; ++tile) {
+        for (int i = 0; i < 2; ++i) {
+          b[8 * half + 2 * (lane % 4) + i][8 * tile + lane / 4] = right(lane, 4 * tile + 2 * half + i);
+        }
+      }
+    }
+  }
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < 4; ++i) {
+        double sum = sums[lane].v[half][i];
+        for (int k = 0; k < kPanel; ++k) {
+          sum += static_cast<double>(a[panel_row(lane, i)][k]) * b[k][panel_column(lane, half, i)];
+        }
+        sums[lane].v[half][i] = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+#endif
+
+// How a panel of rows is multiplied by a tile of 16 inputs to 16 outputs. A tile's numbers lie in the lanes' order:
+// lane 4 g + t has the weights of inputs 8 half + 2 t + i and outputs 8 tile + g, in the order (tile, half, i).
+//
+// bfloat16, with sums in float32.
+struct InBfloat16 {
+  static constexpr int kTileBytes = 512;
+  struct alignas(16) Left {
+    uint32_t words[4];
+  };
+  struct alignas(16) Right {
+    uint32_t words[4];
+  };
+
+  MISSDIFF_INLINE Left left(const Panel& panel) {
+    Left result;
+    MISSDIFF_UNROLL(2)
+    for (int half = 0; half < 2; ++half) {
+      MISSDIFF_UNROLL(2)
+      for (int row = 0; row < 2; ++row) {
+        result.words[2 * half + row] = pair(panel.v[half][2 * row], panel.v[half][2 * row + 1]);
+      }
+    }
+    return result;
+  }
+
+  MISSDIFF_INLINE Right right(const char* tile, int lane) {
+    return load_as<Right>(tile + 16 * lane);
+  }
+
+  MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Right>& right) {
+#ifdef __CUDA_ARCH__
+    const uint32_t* a = left.value.words;
+    const uint32_t* b = right.value.words;
+    MISSDIFF_UNROLL(2)
+    for (int tile = 0; tile < 2; ++tile) {
+      float* c = sums.value.v[tile];
+      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[2 * tile]), "r"(b[2 * tile + 1]));
+    }
+#else
+    multiply_panels(
+        sums, [&](int lane, int half, int i) { return unpack(left[lane].words[2 * half + i / 2], i % 2); },
+        [&](int lane, int e) { return unpack(right[lane].words[e / 2], e % 2); });
+#endif
+  }
+
+ private:
+  MISSDIFF_INLINE uint32_t pair(float first, float second) {
+#ifdef __CUDA_ARCH__
+    const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+    uint32_t word;
+    __builtin_memcpy(&word, &both, sizeof word);
+    return word;
+#else
+    Bfloat16 low, high;
+    narrow(first, low);
+    narrow(second, high);
+    return low.bits | static_cast<uint32_t>(high.bits) << 16;
+#endif
+  }
+  MISSDIFF_INLINE float unpack(uint32_t word, int i) { return widen(Bfloat16{static_cast<uint16_t>(word >> 16 * i)}); }
+};
+
+// float32 cells and weights; what a product sees of them the derived structs say.
+struct InWords {
+  static constexpr int kTileBytes = 1024;
+  struct alignas(16) Left {
+    float v[2][4];
+  };
+  struct Right {
+    float v[8];
+  };
+
+  MISSDIFF_INLINE Right right(const char* tile, int lane) {
+    const Four first = load_as<Four>(tile + 16 * lane), second = load_as<Four>(tile + 512 + 16 * lane);
+    return {{first.v[0], first.v[1], first.v[2], first.v[3], second.v[0], second.v[1], second.v[2], second.v[3]}};
+  }
+
+ protected:
+  // The nearest number of TF32's 11 significant bits.
+  MISSDIFF_INLINE float rounded(float x) {
+#ifdef __CUDA_ARCH__
+    uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return __uint_as_float(bits);
+#else
+    return x == x ? bits_float(static_cast<int32_t>((static_cast<uint32_t>(float_bits(x)) + 0x1000u) & 0xFFFFE000u))
+                  : x;
+#endif
+  }
+
+#ifdef __CUDA_ARCH__
+  // Eight inputs at a time. The instruction has inputs t and t + 4 where the lanes hold 2 t and 2 t + 1: the order of a
+  // sum's terms is free, as long as both sides have the same.
+  static __device__ __forceinline__ void multiply_half(float* c, const float* a, float b0, float b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[1])),
+          "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
+  }
+#endif
+};
+
+// TF32, with sums in float32. Weights come rounded.
+struct InTf32 : InWords {
+  MISSDIFF_INLINE Left left(const Panel& panel) {
+    Left result;
+    MISSDIFF_UNROLL(2)
+    for (int half = 0; half < 2; ++half) {
+      MISSDIFF_UNROLL(4)
+      for (int i = 0; i < 4; ++i) result.v[half][i] = rounded(panel.v[half][i]);
+    }
+    return result;
+  }
+
+  MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Right>& right) {
+#ifdef __CUDA_ARCH__
+    MISSDIFF_UNROLL(4)
+    for (int part = 0; part < 4; ++part) {
+      const float* b = right.value.v + 2 * part;
+      multiply_half(sums.value.v[part / 2], left.value.v[part % 2], b[0], b[1]);
+    }
+#else
+    multiply_panels(
+        sums, [&](int lane, int half, int i) { return left[lane].v[half][i]; },
+        [&](int lane, int e) { return right[lane].v[e]; });
+#endif
+  }
+};
+
+// float32: each factor is the sum of two TF32 numbers, and the product of both lesser parts is left out.
+struct InFloat32 : InWords {
+  MISSDIFF_INLINE Left left(const Panel& panel) {
+    Left result;
+    __builtin_memcpy(&result, &panel, sizeof result);
+    return result;
+  }
+
+  MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Right>& right) {
+#ifdef __CUDA_ARCH__
+    MISSDIFF_UNROLL(2)
+    for (int half = 0; half < 2; ++half) {
+      float high[4], low[4];
+      MISSDIFF_UNROLL(4)
+      for (int i = 0; i < 4; ++i) split(left.value.v[half][i], high[i], low[i]);
+      MISSDIFF_UNROLL(2)
+      for (int tile = 0; tile < 2; ++tile) {
+        float b_high[2], b_low[2];
+        MISSDIFF_UNROLL(2)
+        for (int i = 0; i < 2; ++i) split(right.value.v[4 * tile + 2 * half + i], b_high[i], b_low[i]);
+        float* c = sums.value.v[tile];
+        multiply_half(c, low, b_high[0], b_high[1]);
+        multiply_half(c, high, b_low[0], b_low[1]);
+        multiply_half(c, high, b_high[0], b_high[1]);
+      }
+    }
+#else
+    multiply_panels(
+        sums, [&](int lane, int half, int i) { return left[lane].v[half][i]; },
+        [&](int lane, int e) { return right[lane].v[e]; });
+#endif
+  }
+
+ private:
+  MISSDIFF_INLINE void split(float x, float& high, float& low) {
+    high = rounded(x);
+    low = rounded(x - high);
+  }
+};
+
+}  // namespace missdiff

@@ -1,0 +1,137 @@
+#include "kernels/mlp_launch.h"
+#include "launch.h"
+
+namespace missdiff {
+namespace {
+
+// A network and a batch of rows, kept alive until the kernel is started.
+struct Network {
+  Tensor x, states, weights, offsets, levels, shifts;
+  MlpArgs args{};
+
+  Network(const Tensor& x_, const Tensor& states_, const Tensor& weights_, const Tensor& offsets_,
+          const Tensor& levels_, const Tensor& shifts_, int64_t precision, bool predict) {
+    check_type(x_, "x", {ScalarType::Float});
+    check_shape(x_, "x", {-1, -1});
+    check_type(states_, "states", {ScalarType::Byte});
+    check_shape(states_, "states", {x_.size(0), -1});
+    check_type(weights_, "weights", {ScalarType::Byte});
+    check_shape(weights_, "weights", {-1});
+    check_type(levels_, "levels", {ScalarType::Float});
+    check_shape(levels_, "levels", {predict ? 1 : -1});
+    check_type(shifts_, "shifts", {ScalarType::Float});
+    check_shape(shifts_, "shifts", {levels_.size(0), -1, -1});
+    check_device(x_, states_, "states");
+    check_device(x_, weights_, "weights");
+    check_device(x_, offsets_, "offsets");
+    check_device(x_, levels_, "levels");
+    check_device(x_, shifts_, "shifts");
+    STD_TORCH_CHECK(0 <= precision && precision <= 2, "precision must be 0 (bfloat16), 1 (tf32) or 2 (float32), not ",
+                    precision);
+    const int64_t W = shifts_.size(2), most = kMostPanels * kPanel;
+    STD_TORCH_CHECK(1 <= W && W <= most, "the network is ", W, " wide; on a CUDA device it may be 1 to ", most);
+    STD_TORCH_CHECK(shifts_.size(1) < 1 << 16, "the network has ", shifts_.size(1), " blocks, too many for a kernel");
+    STD_TORCH_CHECK(x_.size(1) < 1 << 16, "encoded rows of ", x_.size(1), " columns are wider than a kernel can take");
+    x = torch::stable::contiguous(x_);
+    states = torch::stable::contiguous(states_);
+    weights = packed(weights_);
+    offsets = torch::stable::contiguous(offsets_);
+    levels = torch::stable::contiguous(levels_);
+    shifts = torch::stable::contiguous(shifts_);
+    args.columns = read_columns(offsets, states_.size(1), x_.size(1));
+    const Columns& columns = args.columns;
+    args.width = static_cast<int>(W);
+    args.blocks = static_cast<int>(shifts.size(1));
+    args.steps = predict ? 0 : static_cast<int>(levels.size(0));
+    args.outputs = columns.width + (predict ? columns.continuous : 0);
+    args.levels = data<float>(levels);
+    args.shifts = data<float>(shifts);
+    args.states = data<uint8_t>(states);
+    args.x = data<float>(x);
+    args.num_rows = x.size(0);
+    args.stride = cell_stride(columns.width);
+    args.by_width = Divider(columns.width > 0 ? columns.width : 1);
+    args.by_quads = Divider(columns.width > 0 ? (columns.width + 3) / 4 : 1);
+    args.by_groups = Divider(columns.categorical > 0 ? columns.categorical : 1);
+    find_weights(static_cast<Precision>(precision));
+  }
+
+  // As missdiff_fast.networks.tiles.pack lays them: vectors first, then the tiles.
+  void find_weights(Precision precision) {
+    const int panels = padded_panels(args.width), all = args.columns.width + args.columns.continuous;
+    const int64_t padded = int64_t{panels} * kPanel, tile = precision == Precision::kBfloat16 ? 512 : 1024;
+    const int64_t floats = padded * (1 + int64_t{4} * args.blocks) + int64_t{panels_of(all)} * kPanel;
+    MlpArgs whole = args;
+    whole.outputs = all;
+    const int64_t bytes = pass_tiles(whole, panels) * tile;
+    const int64_t wanted = 4 * floats + (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+    STD_TORCH_CHECK(weights.size(0) == wanted, "weights hold ", weights.size(0), " bytes, not the ", wanted,
+                    " of a network of this width and precision");
+    args.vectors = data<float>(weights);
+    args.tiles = data<char>(weights) + 4 * floats;
+  }
+
+  void run(int64_t precision, const Device& device) {
+    if (args.num_rows == 0 || args.outputs == 0) return;
+    MlpPlan plan{};
+    STD_TORCH_CHECK(fits_mlp(args, static_cast<Precision>(precision)), "a network ", args.width,
+                    " wide has no room in this card's shared memory at this precision; use bfloat16");
+    device.check(plan_mlp(args, static_cast<Precision>(precision), &plan));
+    std::optional<Tensor> scratch;
+    if (plan.scratch_bytes > 0) {
+      scratch = empty(x, {plan.scratch_bytes}, ScalarType::Byte);
+      args.scratch = data<char>(*scratch);
+    }
+    device.check(launch_mlp(args, static_cast<Precision>(precision), plan, device.stream()));
+  }
+};
+
+Tensor mlp_sample(const Tensor& x,             // [B, D]
+                  const Tensor& states,        // [B, J]
+                  const Tensor& weights,       // packed in tiles
+                  const Tensor& offsets,       // [K + 1]
+                  const Tensor& levels,        // [steps]
+                  const Tensor& shifts,        // [steps, blocks, W]
+                  const Tensor& coefficients,  // [steps, 4]
+                  const Tensor& rows,          // [B]
+                  const Tensor& keys,          // [steps, 2]
+                  int64_t precision) {
+  const Device device(x);
+  const int64_t steps = levels.dim() > 0 ? levels.size(0) : 0;
+  if (steps == 0) return torch::stable::clone(x);
+  Network network(x, states, weights, offsets, levels, shifts, precision, false);
+  check_type(coefficients, "coefficients", {ScalarType::Float});
+  check_shape(coefficients, "coefficients", {steps, 4});
+  check_device(x, coefficients, "coefficients");
+  check_type(keys, "keys", {ScalarType::Long});
+  check_shape(keys, "keys", {steps, 2});
+  check_device(x, keys, "keys");
+  const Tensor coefficients_ = torch::stable::contiguous(coefficients), keys_ = torch::stable::contiguous(keys);
+  const Tensor rows_ = read_vector(x, rows, "rows", ScalarType::Long, x.size(0));
+  Tensor out = empty(x, {x.size(0), x.size(1)}, ScalarType::Float);
+  network.args.coefficients = data<float>(coefficients_);
+  network.args.keys = data<int64_t>(keys_);
+  network.args.rows = data<int64_t>(rows_);
+  network.args.out = data<float>(out);
+  network.run(precision, device);
+  return out;
+}
+
+Tensor mlp_predict(const Tensor& x, const Tensor& states, const Tensor& weights, const Tensor& offsets,
+                   const Tensor& level,  // [1]
+                   const Tensor& shifts, int64_t precision) {
+  const Device device(x);
+  Network network(x, states, weights, offsets, level, shifts, precision, true);
+  Tensor out = empty(x, {x.size(0), network.args.outputs}, ScalarType::Float);
+  network.args.out = data<float>(out);
+  network.run(precision, device);
+  return out;
+}
+
+}  // namespace
+}  // namespace missdiff
+
+STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CUDA, m) {
+  m.impl("mlp_sample", TORCH_BOX(&missdiff::mlp_sample));
+  m.impl("mlp_predict", TORCH_BOX(&missdiff::mlp_predict));
+}
