@@ -12,7 +12,7 @@ from tqdm import tqdm
 from missdiff_fast import reference
 from missdiff_fast._seeding import derive
 from missdiff_fast.reference import CLEAN, HIDDEN
-from missdiff_fast.sampling import TILE, over_tiles, runs_natively
+from missdiff_fast.sampling import TILE, over_tiles, passes_natively
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
@@ -34,7 +34,7 @@ def one_pass(
     """
     C, D = table.layout.num_continuous, table.layout.width
     key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
-    native = runs_natively(network, backend)
+    native = passes_natively(network, backend)
     predict = (backend if native else reference).mlp_predict
 
     def work(start: int, piece: EncodedTable) -> Tensor:

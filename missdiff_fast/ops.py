@@ -96,9 +96,13 @@ def _check_noise(rows: Tensor, columns: int, key: Tensor) -> None:
 
 
 def _check_offsets(offsets: Tensor, width: int) -> int | None:
-    """Number of continuous columns. In a compiled graph None: reading numbers would break it, and the kernel checks."""
+    """Number of continuous columns.
+
+    None in a compiled graph, which reading numbers would break, and on a GPU, which would have to be waited for: there
+    the kernel checks.
+    """
     _check("offsets", offsets, (torch.int64,), (None,))
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or offsets.is_cuda:
         return None
     bounds = offsets.tolist()
     if not bounds or bounds[0] < 0 or bounds[-1] != width or any(a >= b for a, b in pairwise(bounds)):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +17,9 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.graphs import to_device
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import is_denoiser
+from missdiff_fast.networks.tiles import MOST_WIDTH
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
@@ -31,6 +34,14 @@ LEAST_TILE = 256  # of tiles made smaller because a GPU has no memory for larger
 def runs_natively(network: nn.Module, backend: ModuleType) -> bool:
     """Whether the backend has native passes for the network."""
     return backend is not reference and is_denoiser(network)
+
+
+def passes_natively(network: nn.Module, backend: ModuleType) -> bool:
+    """Whether the backend's `mlp_sample` and `mlp_predict` take the network, which a GPU's do up to a width."""
+    if not runs_natively(network, backend):
+        return False
+    weight = cast(Denoiser, network).inputs.weight
+    return weight.device.type == "cpu" or len(weight) <= MOST_WIDTH
 
 
 def make_keys(seed: int, steps: int, device: torch.device) -> Tensor:
@@ -183,7 +194,7 @@ def draw(
     coefficients = dpm_solver_2m(sigmas).float().to(device)
     levels = sigmas[:-1].float().to(device)
     keys = make_keys(seed, solver.steps + 1, device)
-    native = runs_natively(network, backend)
+    native = passes_natively(network, backend)
     solve = backend.mlp_sample if native else partial(reference.mlp_sample, step=backend.step)
 
     def work(start: int, piece: EncodedTable) -> Tensor:

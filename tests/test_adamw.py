@@ -36,7 +36,7 @@ def test_native_is_the_reference(native: ModuleType, device: torch.device, size:
     reference.adamw(*truth, _schedule(step, device))
     assert torch.equal(ours[4], before)
     for mine, expected in zip(ours, truth, strict=True):
-        assert_close("mlp_train_step", mine, expected)
+        assert_close("adamw", mine, expected)
 
 
 def test_it_is_pytorchs_adamw(backend: ModuleType, device: torch.device) -> None:
