@@ -6,6 +6,7 @@ which the device takes one after another by a counter of its own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
@@ -121,6 +122,7 @@ class Recorded:
             torch.cuda.current_stream(self._device).synchronize()
             self._graph.reset()
             self._graph = None
+            torch.cuda.empty_cache()  # nothing else can use what the graph had
 
     def _record(self) -> torch.cuda.CUDAGraph:
         side, here = torch.cuda.Stream(), torch.cuda.current_stream()
@@ -165,16 +167,22 @@ def tensor_cores(device: torch.device) -> Iterator[None]:
 
     A caller who has chosen by the newer settings of torch keeps that choice also within: torch refuses to mix both.
     """
-    matmul = torch.backends.cuda.matmul
-    try:
-        before = matmul.allow_tf32
-    except RuntimeError:
-        before = None
-    if device.type != "cuda" or before is None:
-        yield
-        return
-    matmul.allow_tf32 = True
+    before = _allow_tf32(True) if device.type == "cuda" else None
     try:
         yield
     finally:
-        matmul.allow_tf32 = before
+        if before is not None:
+            _allow_tf32(before)
+
+
+def _allow_tf32(choice: bool) -> bool | None:
+    """Choose, and give the choice before; None where it was made by the newer settings, and is left."""
+    matmul = torch.backends.cuda.matmul
+    with warnings.catch_warnings():  # some releases of torch tell that there are newer settings
+        warnings.simplefilter("ignore")
+        try:
+            before = matmul.allow_tf32
+        except RuntimeError:
+            return None
+        matmul.allow_tf32 = choice
+    return bool(before)
