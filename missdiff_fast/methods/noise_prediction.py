@@ -183,7 +183,8 @@ class NoisePrediction(Method):
         """Chains of a tile that one call of the network carries on: on the CPU one."""
         if self.device.type == "cpu":
             return 1
-        return max(1, self._tokens // (self._tile * self._min_max.layout.width))
+        # Kernels of attention refuse batches of 2^16 rows.
+        return max(1, min(self._tokens // self._min_max.layout.width, 1 << 15) // self._tile)
 
     @property
     def _tokens(self) -> int:
