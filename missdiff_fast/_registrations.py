@@ -49,6 +49,10 @@ def _fake_mlp_train_step(weights: Tensor, *rest: Any) -> Tensor:
     return weights.new_empty(())
 
 
+def _fake_adamw(weights: Tensor, *rest: Tensor) -> None:
+    return None
+
+
 def _fake_encode(cells: Tensor, *rest: Any) -> Tensor:
     return cells.new_empty(cells.shape, dtype=torch.float32)
 
@@ -68,6 +72,7 @@ _FAKES: dict[str, Callable[..., Any]] = {
     "mlp_sample": _fake_mlp_sample,
     "mlp_predict": _fake_mlp_predict,
     "mlp_train_step": _fake_mlp_train_step,
+    "adamw": _fake_adamw,
     "encode": _fake_encode,
     "decode": _fake_decode,
 }

@@ -60,15 +60,23 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def add(self, loss: Tensor) -> None:
-        """One step taken. Raises FloatingPointError where the loss is no longer finite."""
+    @property
+    def until_log(self) -> int:
+        """How many steps there are up to the next point of the curve."""
+        return min(_LOG_EVERY - self._done % _LOG_EVERY, self._steps - self._done)
+
+    def add(self, loss: Tensor, steps: int = 1) -> None:
+        """A step taken, or some up to the next point, ``loss`` the sum of theirs.
+
+        Raises FloatingPointError where the loss is no longer finite.
+        """
         # Summed where it is, and fetched once in a while: a GPU is not waited for at every step.
         self._running = self._running + loss.detach()
-        self._done += 1
+        self._done += steps
         if self._done % _LOG_EVERY == 0 or self._done == self._steps:
             self._log(self._first + self._done, float(self._running) / ((self._done - 1) % _LOG_EVERY + 1))
             self._running = 0.0
-        self._bar.update()
+        self._bar.update(steps)
 
     def _log(self, step: int, loss: float) -> None:
         if not math.isfinite(loss):

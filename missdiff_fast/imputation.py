@@ -12,7 +12,7 @@ from tqdm import tqdm
 from missdiff_fast import reference
 from missdiff_fast._seeding import derive
 from missdiff_fast.reference import CLEAN, HIDDEN
-from missdiff_fast.sampling import TILE, runs_natively, tiles_for
+from missdiff_fast.sampling import TILE, over_tiles, passes_natively
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
@@ -34,14 +34,19 @@ def one_pass(
     """
     C, D = table.layout.num_continuous, table.layout.width
     key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
-    native = runs_natively(network, backend)
+    native = passes_natively(network, backend)
     predict = (backend if native else reference).mlp_predict
+
+    def work(start: int, piece: EncodedTable) -> Tensor:
+        rows, ones = torch.arange(len(piece), device=table.device), torch.ones(len(piece), device=table.device)
+        states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
+        x = backend.perturb(piece, rows, states, ones, ones, key)
+        prediction: Tensor = predict(network, x, states, ones[:1])
+        return prediction
+
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
-        for start, stop, piece in tiles_for(table, native):
-            rows, ones = torch.arange(len(piece), device=table.device), torch.ones(len(piece), device=table.device)
-            states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
-            x = backend.perturb(piece, rows, states, ones, ones, key)
-            prediction = predict(network, x, states, ones[:1])[: stop - start]
+        for start, stop, padded in over_tiles(table, native, work):
+            prediction = padded[: stop - start]
             bar.update(stop - start)
             if not bool(torch.isfinite(prediction).all()):
                 raise FloatingPointError(

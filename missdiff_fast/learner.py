@@ -1,8 +1,10 @@
-"""Who takes the training steps: PyTorch, or one native call for each."""
+"""Who takes the training steps: PyTorch, one native call for each, or a GPU by itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from types import ModuleType
 from typing import Protocol
 
@@ -10,7 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.graphs import Recorded, Reel, tensor_cores, to_device
+from missdiff_fast.history import Progress
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.networks.mlp import Prepared
 from missdiff_fast.networks.packing import TrainingState
 from missdiff_fast.sampling import runs_natively
 from missdiff_fast.table.encoded import EncodedTable
@@ -46,6 +51,30 @@ class Lesson:
     features: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Lessons:
+    """What several steps are to learn from: as `Lesson`, with a dimension of steps before."""
+
+    table: EncodedTable
+    rows: Tensor
+    states: Tensor
+    judged: Tensor
+    sigma: Tensor
+    weight: Tensor
+    keys: Tensor
+    features: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Lesson]:
+        features = repeat(None) if self.features is None else self.features.unbind()
+        tensors = self.rows, self.states, self.judged, self.sigma, self.weight, self.keys
+        parts = zip(*(tensor.unbind() for tensor in tensors), strict=True)
+        for (rows, states, judged, sigma, weight, key), known in zip(parts, features, strict=False):
+            yield Lesson(self.table, rows, states, judged, sigma, weight, key, known)
+
+
 class Learner(Protocol):
     """Takes steps on a network."""
 
@@ -58,8 +87,8 @@ class Learner(Protocol):
 
 def make_learner(
     network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
-) -> Learner:
-    """The native learner where the backend has native passes for the network, else PyTorch's.
+) -> Learner | GraphLearner:
+    """The native learner where the backend has native passes for the network, on a GPU as a graph; else PyTorch's.
 
     Parameters
     ----------
@@ -75,7 +104,8 @@ def make_learner(
         `missdiff_fast.ops` or `missdiff_fast.reference`.
     """
     if runs_natively(network, backend) and column_weight.dtype == torch.float32:
-        return NativeLearner(network, objective, column_weight, ema, backend)  # type: ignore[arg-type]
+        kind = GraphLearner if column_weight.device.type == "cuda" else NativeLearner
+        return kind(network, objective, column_weight, ema, backend)  # type: ignore[arg-type]
     return TorchLearner(network, objective, column_weight, ema, backend)
 
 
@@ -150,6 +180,76 @@ class NativeLearner:
     def finish(self) -> None:
         """As `Learner.finish`."""
         self.state.write_average()
+
+
+class GraphLearner:
+    """`missdiff_fast.composed.training_step`, recorded as a CUDA graph and replayed once for each step.
+
+    Between the points of the loss curve the host neither works for a step nor waits for one. Matrices are multiplied in
+    TF32. Elsewhere than on a GPU the same step is called as it is. Arguments as of `make_learner`.
+    """
+
+    def __init__(
+        self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
+    ) -> None:
+        self.state = TrainingState.of(network, panels=False)
+        self.objective, self.column_weight, self.ema, self.backend = objective, column_weight, ema, backend
+        self._reel: Reel | None = None
+        self._recorded: Recorded | None = None
+
+    def learn(self, lessons: Lessons, rates: Sequence[float], progress: Progress) -> None:
+        """Take a step for each lesson at its learning rate, and tell the progress of their losses.
+
+        All lessons are of one table, and none of them has more steps than the first ones.
+        """
+        needed = self._needed(lessons, rates)
+        if self._reel is None or self._recorded is None:
+            self._reel = reel = Reel(len(lessons), [x[0] for x in needed])
+            self._recorded = Recorded(
+                lambda: self._step(lessons.table, reel),
+                lambda: [*self.state.flat(), *reel.changed()],
+                self.column_weight.device,
+            )
+        self._reel.load(needed)
+        done = 0
+        with tensor_cores(self.column_weight.device):
+            while done < len(lessons):
+                count = min(len(lessons) - done, progress.until_log)
+                for _ in range(count):
+                    self._recorded()
+                self.state.steps += count
+                progress.add(self._reel.given[done : done + count].sum(), count)
+                done += count
+
+    def finish(self) -> None:
+        """As `Learner.finish`."""
+        self.state.write_average()
+        if self._recorded is not None:
+            self._recorded.release()
+        self._recorded = self._reel = None
+
+    def _needed(self, lessons: Lessons, rates: Sequence[float]) -> list[Tensor]:
+        """What `_step` reads, of all steps."""
+        first, size = self.state.steps, lessons.rows.shape
+        schedule = [(rate, first + t + 1, decay_of(first + t, self.ema)) for t, rate in enumerate(rates)]
+        prepared = self.state.network.prepare(lessons.sigma.flatten(), lessons.states.flatten(0, 1))
+        of_rows = [x.unflatten(0, size) for x in vars(prepared).values()]
+        return [
+            *(lessons.rows, lessons.states, lessons.judged, lessons.sigma, lessons.weight, lessons.keys),
+            *(to_device(torch.tensor(schedule, dtype=torch.float64), lessons.rows.device), *of_rows),
+        ]
+
+    def _step(self, table: EncodedTable, reel: Reel) -> None:
+        from missdiff_fast.composed import training_step  # which needs the compiled ops
+
+        reel.take()
+        rows, states, judged, sigma, weight, key, schedule, *prepared = reel.now
+        loss = training_step(
+            *(self.state, table, rows, states, judged, sigma, weight, key, schedule, Prepared(*prepared)),
+            mean_weight=self.objective.mean_weight,
+            column_weight=self.column_weight,
+        )
+        reel.give(loss)
 
 
 class WeightAverage:

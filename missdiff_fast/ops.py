@@ -14,6 +14,7 @@ float16, beside bfloat16, is accepted on CUDA alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +29,7 @@ from missdiff_fast.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable
 
 __all__ = [
+    "adamw",
     "decode",
     "encode",
     "make_key",
@@ -565,7 +567,8 @@ def mlp_train_step(
     """One training step in one call; see `missdiff_fast.reference.mlp_train_step`.
 
     Rows are gathered, noised, predicted and judged, and the weights' gradients made, by tiles of 128 rows, whose
-    gradients are added up in an order that does not depend on the number of threads. Float32 on the CPU.
+    gradients are added up in an order that does not depend on the number of threads. Where the state's weights do not
+    lie in panels, as on a GPU, PyTorch multiplies the matrices and the other ops do the rest. Float32.
 
     Parameters
     ----------
@@ -606,11 +609,8 @@ def mlp_train_step(
     (True, 9)
     """
     network, own = state.network, torch.float32
-    flat = {name: getattr(state, name) for name in ("weights", "mean", "square", "average")}
-    for name, tensor in flat.items():
-        _check(f"state.{name}", tensor, (own,), state.weights.shape)
-        if not tensor.is_contiguous() or tensor.requires_grad:
-            raise ValueError(f"state.{name} must be contiguous and without gradient, as TrainingState.of makes it")
+    flat = {name: getattr(state, name) for name in _FLAT}
+    _check_flat(flat, "state.")
     _refuse_gradients(
         "mlp_train_step",
         {"sigma": sigma, "weight": weight, "table.continuous": table.continuous, "column_weight": column_weight},
@@ -627,10 +627,22 @@ def mlp_train_step(
     _check("key", key, (torch.int64,), (2,))
     if column_weight is not None:
         _check("column_weight", column_weight, (own,), (table.layout.num_columns,))
-    if features is None:
-        features = network.features(sigma)
-    _check("features", features, (own,), (len(rows), 2 * len(network.frequency)))
+    if features is not None or state.panels:
+        features = network.features(sigma) if features is None else features
+        _check("features", features, (own,), (len(rows), 2 * len(network.frequency)))
     schedule = torch.tensor([learning_rate, state.steps + 1, decay], dtype=torch.float64)
+    if not state.panels:
+        from missdiff_fast.composed import training_step  # which imports this module
+
+        if table.device.type == "cuda":
+            schedule = schedule.pin_memory().to(table.device, non_blocking=True)
+        prepared = network.prepare(sigma, states)
+        if features is not None:
+            prepared = replace(prepared, features=features)
+        batch = table, rows, states, judged, sigma, weight, key
+        loss = training_step(state, *batch, schedule, prepared, mean_weight=mean_weight, column_weight=column_weight)
+        state.steps += 1
+        return loss
     cells = (table.continuous, table.codes, table.values, _offsets(table))
     loss = _op("mlp_train_step")(
         *(*flat.values(), *cells, rows, states, judged, sigma, features, weight, key, schedule),
@@ -640,6 +652,50 @@ def mlp_train_step(
         torch.autograd.graph.increment_version(list(flat.values()))
     state.steps += 1
     return loss
+
+
+_FLAT = ("weights", "mean", "square", "average")
+
+
+def adamw(weights: Tensor, mean: Tensor, square: Tensor, average: Tensor, gradient: Tensor, schedule: Tensor) -> None:
+    """One step of AdamW and of the moving average of the weights, in place; see `missdiff_fast.reference.adamw`.
+
+    One pass over memory. On a GPU the schedule is read there, so that the next step's may be written into it without
+    the host's waiting. Not differentiable.
+
+    Parameters
+    ----------
+    weights, mean, square, average : Tensor
+        ``[P]``, float32, contiguous; on a GPU aligned to 16 bytes.
+    gradient : Tensor
+        ``[P]``, float32.
+    schedule : Tensor
+        float64 ``[3]``, on the same device.
+
+    Examples
+    --------
+    >>> weights, mean, square, average = torch.zeros(4, 3).unbind()
+    >>> adamw(weights, mean, square, average, torch.tensor([2.0, -1.0, 0.0]), torch.tensor([0.1, 1.0, 0.5]).double())
+    >>> weights, average
+    (tensor([-0.1000,  0.1000,  0.0000]), tensor([-0.0500,  0.0500,  0.0000]))
+    """
+    flat = dict(zip(_FLAT, (weights, mean, square, average), strict=True))
+    _check("weights", weights, (torch.float32,), (None,))
+    _check_flat(flat)
+    _check("gradient", gradient, (torch.float32,), weights.shape)
+    _check("schedule", schedule, (torch.float64,), (3,))
+    _refuse_gradients("adamw", {"gradient": gradient})
+    _op("adamw")(weights, mean, square, average, gradient, schedule)
+    if not torch.compiler.is_compiling():  # an op of the stable ABI does not tell autograd what it changed
+        torch.autograd.graph.increment_version(list(flat.values()))
+
+
+def _check_flat(flat: Mapping[str, Tensor], owner: str = "") -> None:
+    """Check what a step of training changes."""
+    for name, tensor in flat.items():
+        _check(f"{owner}{name}", tensor, (torch.float32,), flat["weights"].shape)
+        if not tensor.is_contiguous() or tensor.requires_grad:
+            raise ValueError(f"{owner}{name} must be contiguous and without gradient, as TrainingState.of makes it")
 
 
 def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:

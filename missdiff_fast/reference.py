@@ -607,8 +607,6 @@ def mlp_train_step(
     ... ).shape
     torch.Size([])
     """
-    from missdiff_fast.networks.packing import lay_out  # which imports this module
-
     x = perturb(table, rows, states, torch.ones_like(sigma), sigma, key)
     with torch.enable_grad():
         weights = state.current()
@@ -617,11 +615,41 @@ def mlp_train_step(
             prediction, table, rows, judged, weight, mean_weight=mean_weight, column_weight=column_weight
         )
         gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
-    gradient = lay_out(gradients)
     state.steps += 1
-    state.mean.lerp_(gradient, 1 - 0.9)
-    state.square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
-    root = (state.square / (1 - 0.999**state.steps)).sqrt() + 1e-8
-    state.weights.addcdiv_(state.mean, root, value=-learning_rate / (1 - 0.9**state.steps))
-    state.average.lerp_(state.weights, 1 - decay)
+    schedule = torch.tensor([learning_rate, state.steps, decay], dtype=torch.float64)
+    adamw(*state.flat(), state.lay_out(gradients), schedule)
     return loss.detach()
+
+
+def adamw(weights: Tensor, mean: Tensor, square: Tensor, average: Tensor, gradient: Tensor, schedule: Tensor) -> None:
+    """One step of AdamW without weight decay, and of the moving average of the weights, in place.
+
+    AdamW's betas are 0.9 and 0.999, its epsilon 1e-8.
+
+    Parameters
+    ----------
+    weights, mean, square, average : Tensor
+        ``[P]``: the weights, the moving averages of the gradient and of its square, and that of the weights.
+    gradient : Tensor
+        ``[P]``.
+    schedule : Tensor
+        Learning rate, number of this step from 1, and how much of itself the average of the weights keeps: float64
+        ``[3]``.
+
+    References
+    ----------
+    Loshchilov and Hutter (2019), Decoupled Weight Decay Regularization.
+
+    Examples
+    --------
+    >>> weights, mean, square, average = torch.zeros(4, 3).unbind()
+    >>> adamw(weights, mean, square, average, torch.tensor([2.0, -1.0, 0.0]), torch.tensor([0.1, 1.0, 0.5]).double())
+    >>> weights, average
+    (tensor([-0.1000,  0.1000,  0.0000]), tensor([-0.0500,  0.0500,  0.0000]))
+    """
+    rate, step, decay = schedule.tolist()
+    mean.lerp_(gradient, 1 - 0.9)
+    square.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
+    root = (square / (1 - 0.999**step)).sqrt() + 1e-8
+    weights.addcdiv_(mean, root, value=-rate / (1 - 0.9**step))
+    average.lerp_(weights, 1 - decay)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +16,10 @@ from missdiff_fast import reference
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
+from missdiff_fast.graphs import to_device
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import is_denoiser
+from missdiff_fast.networks.tiles import MOST_WIDTH
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
@@ -22,12 +27,28 @@ from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 # i of a sample is to depend on (seed, i) alone.
 TILE = 2048
 # The native passes compute each row on its own; a call of theirs takes up to so many.
-NATIVE_TILE = 16_384
+NATIVE_TILE = {"cpu": 1 << 14, "cuda": 1 << 17}
+LEAST_TILE = 256  # of tiles made smaller because a GPU has no memory for larger ones
 
 
 def runs_natively(network: nn.Module, backend: ModuleType) -> bool:
     """Whether the backend has native passes for the network."""
     return backend is not reference and is_denoiser(network)
+
+
+def passes_natively(network: nn.Module, backend: ModuleType) -> bool:
+    """Whether the backend's `mlp_sample` and `mlp_predict` take the network, which a GPU's do up to a width."""
+    if not runs_natively(network, backend):
+        return False
+    weight = cast(Denoiser, network).inputs.weight
+    return weight.device.type == "cpu" or len(weight) <= MOST_WIDTH
+
+
+def make_keys(seed: int, steps: int, device: torch.device) -> Tensor:
+    """The keys of steps 0 and on of one seed, brought to the device at once: int64 ``[steps, 2]``."""
+    keys = reference.make_key(seed, 0).repeat(steps, 1)
+    keys[:, 1] = torch.arange(steps)
+    return to_device(keys, device)
 
 
 def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable:
@@ -39,9 +60,14 @@ def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable
     )
 
 
-def tiles(table: EncodedTable, size: int = TILE, *, padded: bool = True) -> Iterator[tuple[int, int, EncodedTable]]:
-    """The table cut into pieces of ``size`` rows, (start, stop, piece); the last is ``padded`` with missing cells."""
-    for start in range(0, len(table), size):
+def tiles(
+    table: EncodedTable, size: int = TILE, *, padded: bool = True, first: int = 0
+) -> Iterator[tuple[int, int, EncodedTable]]:
+    """The table from row ``first`` on cut into pieces of ``size`` rows, (start, stop, piece).
+
+    The last one is ``padded`` with missing cells, if asked.
+    """
+    for start in range(first, len(table), size):
         piece = table.rows(slice(start, start + size))
         count = len(piece)
         if padded and count < size:
@@ -52,9 +78,75 @@ def tiles(table: EncodedTable, size: int = TILE, *, padded: bool = True) -> Iter
         yield start, start + count, piece
 
 
-def tiles_for(table: EncodedTable, native: bool) -> Iterator[tuple[int, int, EncodedTable]]:
-    """The `tiles` that one call of a ``native`` pass, or of a PyTorch network, takes."""
-    return tiles(table, NATIVE_TILE, padded=False) if native else tiles(table)
+def over_tiles(
+    table: EncodedTable, native: bool, work: Callable[[int, EncodedTable], Tensor]
+) -> Iterator[tuple[int, int, Tensor]]:
+    """What `work` gives for each tile that one call of a ``native`` pass, or of a PyTorch network, takes.
+
+    See `shrinking`.
+    """
+    if not native:
+        return shrinking(table, TILE, work)
+    return shrinking(table, NATIVE_TILE[table.device.type], work, padded=False)
+
+
+def shrinking(
+    table: EncodedTable,
+    size: int,
+    work: Callable[[int, EncodedTable], Tensor],
+    *,
+    padded: bool = True,
+    least: int = LEAST_TILE,
+) -> Iterator[tuple[int, int, Tensor]]:
+    """Work through a table by tiles, which become half as large, with a warning, where a GPU has no memory for them.
+
+    Parameters
+    ----------
+    table : EncodedTable
+        N rows.
+    size : int
+        Rows of a tile to begin with.
+    work : callable
+        Of a tile's first row and the tile, gives its result.
+    padded : bool
+        As in `tiles`.
+    least : int
+        No tile is made smaller than this.
+
+    Yields
+    ------
+    start, stop, result : int, int, Tensor
+        The tile's rows, and what ``work`` gave.
+
+    Raises
+    ------
+    torch.cuda.OutOfMemoryError
+        Not even the smallest tile fits.
+    """
+    start = 0
+    while start < len(table):
+        stop, piece = min(start + size, len(table)), next(tiles(table, size, padded=padded, first=start))[2]
+        failure = None
+        try:
+            result = work(start, piece)
+        except torch.cuda.OutOfMemoryError as error:
+            failure = error.with_traceback(None)  # whose frames would keep what they have in the GPU's memory
+        if failure is None:
+            yield start, stop, result
+            start = stop
+            continue
+        del piece
+        torch.cuda.empty_cache()
+        if size // 2 < least:
+            raise torch.cuda.OutOfMemoryError(
+                f"the GPU's memory does not hold {size:,} rows at once: free some of it, or use device='cpu'"
+            ) from failure
+        size //= 2
+        warnings.warn(
+            f"the GPU's memory does not hold {2 * size:,} rows at once: going on with {size:,}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 @torch.inference_mode()
@@ -94,20 +186,25 @@ def draw(
     ------
     FloatingPointError
         A drawn cell is not finite.
+    torch.cuda.OutOfMemoryError
+        The GPU's memory does not hold the smallest tile of rows.
     """
     device = known.device
     sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
     coefficients = dpm_solver_2m(sigmas).float().to(device)
     levels = sigmas[:-1].float().to(device)
-    keys = torch.stack([backend.make_key(seed, i, device) for i in range(solver.steps + 1)])
-    native = runs_natively(network, backend)
+    keys = make_keys(seed, solver.steps + 1, device)
+    native = passes_natively(network, backend)
     solve = backend.mlp_sample if native else partial(reference.mlp_sample, step=backend.step)
+
+    def work(start: int, piece: EncodedTable) -> Tensor:
+        rows = torch.arange(start, start + len(piece), device=device)
+        states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
+        x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)
+        return solve(network, x, states, known.offsets, levels, coefficients, rows, keys[1:])
+
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
-        for start, stop, piece in tiles_for(known, native):
-            rows = torch.arange(start, start + len(piece), device=device)
-            states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
-            x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)
-            x = solve(network, x, states, known.offsets, levels, coefficients, rows, keys[1:])
+        for start, stop, x in over_tiles(known, native, work):
             bar.update(stop - start)
             if not bool(torch.isfinite(x).all()):
                 raise FloatingPointError(

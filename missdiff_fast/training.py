@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import repeat
 from types import ModuleType
 
 import torch
@@ -14,12 +13,16 @@ from missdiff_fast._seeding import derive
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
+from missdiff_fast.graphs import to_device
 from missdiff_fast.history import History, Progress
-from missdiff_fast.learner import Lesson, NativeLearner, make_learner
+from missdiff_fast.learner import GraphLearner, Lessons, NativeLearner, make_learner
 from missdiff_fast.reference import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
-_DRAWN_ROWS = 8192  # whose states and noise levels are drawn at once
+# Rows whose states and noise levels are drawn at once. A GPU gets as many as keep it busy, but no tensor of them is to
+# have more than so many cells.
+_DRAWN_ROWS = {"cpu": 8192, "cuda": 1 << 18}
+_DRAWN_CELLS = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,10 @@ class Phase:
     show: float = 0.0
     trusted_rate: float = 1.0
     trusted_sigma: float = 0.0
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0: it rises through the warm-up and falls to 0 at the end."""
+        return self.learning_rate * ((1 - step / self.steps) * min(1.0, (step + 1) / self.warmup))
 
 
 def batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -111,10 +118,15 @@ def train(
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
             features = learner.state.network.features if isinstance(learner, NativeLearner) else None
-            lessons = _lessons(features, table, observed, filled, objective, phase, backend, seed)
-            for t, lesson in enumerate(lessons):
-                rate = (1 - t / phase.steps) * min(1.0, (t + 1) / phase.warmup)
-                progress.add(learner.step(lesson, phase.learning_rate * rate))
+            first = 0
+            for lessons in _lessons(features, table, observed, filled, objective, phase, backend, seed):
+                rates = [phase.rate(t) for t in range(first, first + len(lessons))]
+                first += len(lessons)
+                if isinstance(learner, GraphLearner):
+                    learner.learn(lessons, rates, progress)
+                else:
+                    for lesson, rate in zip(lessons, rates, strict=True):
+                        progress.add(learner.step(lesson, rate))
     finally:
         learner.finish()
         network.eval()
@@ -129,7 +141,7 @@ def _lessons(
     phase: Phase,
     backend: ModuleType,
     seed: int,
-) -> Iterator[Lesson]:
+) -> Iterator[Lessons]:
     """What each step of the phase is to learn from, drawn for several steps at a time: small tensors cost their calls.
 
     Random numbers are counted through the phase, step after step and row after row.
@@ -144,9 +156,10 @@ def _lessons(
     complete = table if filled is None else filled
     trusted = observed.double().mean(0) >= phase.trusted_rate
     size = min(phase.batch_size, len(table))
-    at_once = max(1, _DRAWN_ROWS // size)
+    widest = max(1, table.layout.width + 2 * columns)
+    at_once = max(1, min(_DRAWN_ROWS[device.type], _DRAWN_CELLS // widest) // size)
     for first in range(0, phase.steps, at_once):
-        rows = torch.cat([next(order) for _ in range(min(at_once, phase.steps - first))]).to(device)
+        rows = to_device(torch.cat([next(order) for _ in range(min(at_once, phase.steps - first))]), device)
         number = torch.arange(first * size, first * size + len(rows), device=device)
         uniform = backend.uniform(number, columns + 3, of_states)
         sigma = draw_sigma(backend.normal(number, 1, of_levels)[:, 0], objective)
@@ -159,7 +172,14 @@ def _lessons(
             judged = states.masked_fill(~learnt, CLEAN)
         steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
         keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)
-        known = repeat(None) if features is None else features(sigma).split(size)
-        parts = zip(*(tensor.split(size) for tensor in (rows, states, judged, sigma, noise_weight(sigma))), strict=True)
-        for (of, seen_as, judged_as, levels, weight), key, embedded in zip(parts, keys, known, strict=False):
-            yield Lesson(complete, of, seen_as, judged_as, levels, weight, key, embedded)
+        shape = len(keys), size
+        yield Lessons(
+            complete,
+            rows.unflatten(0, shape),
+            states.unflatten(0, shape),
+            judged.unflatten(0, shape),
+            sigma.unflatten(0, shape),
+            noise_weight(sigma).unflatten(0, shape),
+            keys,
+            None if features is None else features(sigma).unflatten(0, shape),
+        )

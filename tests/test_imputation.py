@@ -55,13 +55,30 @@ def test_native_rows_need_no_company(native: ModuleType, monkeypatch: pytest.Mon
     network, table = Denoiser(LAYOUT, 8, 1), _table(250)
     nn.init.normal_(network.outputs.weight)
     [(_, _, logits, means)] = one_pass(network, table, native)
-    monkeypatch.setattr(sampling, "NATIVE_TILE", 100)
+    monkeypatch.setitem(sampling.NATIVE_TILE, "cpu", 100)
     parts = list(one_pass(network, table, native))
     assert [(start, stop) for start, stop, _, _ in parts] == [(0, 100), (100, 200), (200, 250)]
     assert torch.equal(torch.cat([part[2] for part in parts]), logits)
     assert torch.equal(torch.cat([part[3] for part in parts]), means)
     [(_, _, *plain)] = one_pass(network, table, reference)
     assert_close("mlp_predict", torch.cat([logits, means], 1), torch.cat(plain, 1))
+
+
+def test_tiles_shrink_where_a_gpu_has_no_memory(backend: ModuleType) -> None:
+    network, table = Record(), _table(TILE + 9)
+    [*_, (_, _, expected, _)] = one_pass(network, table, backend)
+    shown = network.forward
+
+    def full(x: Tensor, *rest: Tensor) -> Tensor:
+        if len(x) > TILE // 2:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return shown(x, *rest)
+
+    network.forward = full  # type: ignore[method-assign]
+    with pytest.warns(RuntimeWarning, match="going on with 1,024"):
+        parts = list(one_pass(network, table, backend))
+    assert [(start, stop) for start, stop, _, _ in parts] == [(0, 1024), (1024, TILE), (TILE, TILE + 9)]
+    assert torch.equal(parts[-1][2], expected)
 
 
 def test_the_probe_counts_hidden_observed_cells_alone(backend: ModuleType) -> None:

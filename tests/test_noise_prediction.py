@@ -17,7 +17,7 @@ import torch
 from missdiff_fast import MissDiff
 from missdiff_fast.baselines import DiffDelete, DiffMean
 from missdiff_fast.history import Progress
-from missdiff_fast.methods import NoisePrediction
+from missdiff_fast.methods import NoisePrediction, noise_training
 from missdiff_fast.methods import noise_prediction as module
 from missdiff_fast.reference import NOISY
 
@@ -85,7 +85,7 @@ def test_the_compiled_ops_and_the_reference_agree(native: object, model: MissDif
 
 
 def test_a_longer_sample_begins_with_the_shorter(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOKENS", 1)  # tiles of 64 rows
+    monkeypatch.setitem(module.TOKENS, "cpu", 1)  # tiles of 64 rows
     pd.testing.assert_frame_equal(model.sample(140).head(70), model.sample(70))
 
 
@@ -163,7 +163,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     """Interrupt every training of the paper's model after a number of steps, as Ctrl-C does."""
     steps = iter(range(step))
 
-    def add(self: Progress, loss: torch.Tensor) -> None:
+    def add(self: Progress, loss: torch.Tensor, count: int = 1) -> None:
         if next(steps, None) is None:
             raise KeyboardInterrupt
 
@@ -197,6 +197,61 @@ def test_the_loss_is_over_observed_cells(monkeypatch: pytest.MonkeyPatch) -> Non
     for rows, states in seen:
         assert torch.equal(states == NOISY, observed[rows])
         assert not bool(observed[rows].all())
+
+
+@pytest.mark.parametrize("settings", [{}, {"diffusion.sde": "ve"}, {"missing": "zero"}], ids=str)
+def test_a_gpus_learner_learns_the_same(
+    native: object, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    plain = _fit(steps=60, settings=settings, device="cpu")
+    monkeypatch.setattr(NoisePrediction, "_replays", True)
+    other = _fit(steps=60, settings=settings, device="cpu")
+    assert other.history_["step"].tolist() == plain.history_["step"].tolist() == [50, 60]
+    np.testing.assert_allclose(other.history_["loss"], plain.history_["loss"], rtol=1e-4)
+    for (name, mine), theirs in zip(other._method.weights().items(), plain._method.weights().values(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-4, msg=name)
+    assert all(weight.grad is None for weight in other._method._network.parameters())  # type: ignore[attr-defined]
+
+
+def test_a_gpus_learner_takes_its_rows_in_parts(native: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NoisePrediction, "_replays", True)
+    whole = _fit(steps=60, device="cpu")
+    monkeypatch.setattr(noise_training, "_STEPS", 7)
+    parts = _fit(steps=60, device="cpu")
+    pd.testing.assert_frame_equal(whole.sample(20), parts.sample(20))
+
+
+def test_chains_carried_on_together(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = model.impute_draws(_table(), 3), model.predict_proba(_table(), "name")
+    monkeypatch.setattr(NoisePrediction, "_at_once", 2)
+    together = model.impute_draws(_table(), 3), model.predict_proba(_table(), "name")
+    for one, other in zip(alone[0], together[0], strict=True):
+        np.testing.assert_allclose(one["x"], other["x"], atol=1e-4)
+    assert float((alone[1] - together[1]).abs().mean().mean()) < 0.01
+
+
+def test_a_gpu_without_memory_gets_smaller_tiles(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, predict, sizes = model.sample(100), NoisePrediction._predict, []
+
+    def small(self: NoisePrediction, x: torch.Tensor, t: torch.Tensor, **options: bool) -> torch.Tensor:
+        sizes.append(len(x))
+        if len(x) > 64:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return predict(self, x, t, **options)
+
+    monkeypatch.setattr(NoisePrediction, "_predict", small)
+    with pytest.warns(RuntimeWarning, match="does not hold 128 rows at once: going on with 64"):
+        drawn = model.sample(100)
+    assert sizes[-1] == 64
+    np.testing.assert_allclose(drawn["x"], expected["x"], atol=1e-4)
+    monkeypatch.setattr(
+        NoisePrediction, "_predict", lambda *_, **__: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError("out"))
+    )
+    with (
+        pytest.warns(RuntimeWarning, match="at once"),
+        pytest.raises(torch.cuda.OutOfMemoryError, match=r"does not hold 16 rows at once: .* use device='cpu'"),
+    ):
+        model.sample(3)
 
 
 def test_the_median_of_draws_imputes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -72,13 +73,65 @@ def test_native_rows_need_no_company(native: ModuleType, monkeypatch: pytest.Mon
     )
     [(start, stop, whole)] = draw(network, known, solver, native, 0)
     assert (start, stop) == (0, 250)
-    monkeypatch.setattr(sampling, "NATIVE_TILE", 100)
+    monkeypatch.setitem(sampling.NATIVE_TILE, "cpu", 100)
     parts = list(draw(network, known, solver, native, 0))
     assert [(start, stop) for start, stop, _ in parts] == [(0, 100), (100, 200), (200, 250)]
     assert torch.equal(torch.cat([x for _, _, x in parts]), whole)
     assert sizes == [250, 100, 100, 50]
     plain = torch.cat([x for _, _, x in draw(network, known, solver, reference, 0)])
     assert_close("mlp_sample", whole, plain)
+
+
+class Small(Denoiser):
+    """A network for which a GPU has no memory where a call has more rows than this."""
+
+    most = 512
+
+    def forward(self, x: Tensor, *rest: Any) -> Tensor:
+        if len(x) > self.most:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return super().forward(x, *rest)
+
+
+def test_tiles_shrink_where_a_gpu_has_no_memory(backend: ModuleType) -> None:
+    torch.manual_seed(0)
+    network, solver, known = Small(LAYOUT, 8, 1), SolverConfig(), unknown(1200, LAYOUT, CPU)
+    nn.init.normal_(network.outputs.weight)
+    with pytest.warns(RuntimeWarning, match="GPU's memory does not hold") as told:
+        parts = list(draw(network, known, solver, backend, 0))
+    assert [str(warning.message).rpartition(" ")[2] for warning in told] == ["1,024", "512"]
+    assert [(start, stop) for start, stop, _ in parts] == [(0, 512), (512, 1024), (1024, 1200)]
+    network.most = 10_000
+    [(_, _, whole)] = draw(network, known, solver, backend, 0)
+    torch.testing.assert_close(torch.cat([x for _, _, x in parts]), whole, rtol=1e-4, atol=1e-5)
+    network.most = 512
+    with pytest.warns(RuntimeWarning):
+        assert len(fill(network, known, solver, backend, 0)) == 1200
+    network.most = 100
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(torch.cuda.OutOfMemoryError, match=r"does not hold 256 rows at once: .* use device='cpu'"),
+    ):
+        list(draw(network, known, solver, backend, 0))
+
+
+def test_native_tiles_shrink_without_a_change(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, solver, known = Denoiser(LAYOUT, 8, 1), SolverConfig(), unknown(1200, LAYOUT, CPU)
+    nn.init.normal_(network.outputs.weight)
+    [(_, _, whole)] = draw(network, known, solver, native, 0)
+    mlp_sample, calls = native.mlp_sample, iter(range(100))
+
+    def once_full(network: Denoiser, x: Tensor, *rest: Any) -> Tensor:
+        if next(calls) in (0, 2):  # memory that others have taken meanwhile, in the midst of the table too
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return mlp_sample(network, x, *rest)
+
+    monkeypatch.setattr(native, "mlp_sample", once_full)
+    monkeypatch.setitem(sampling.NATIVE_TILE, "cpu", 1024)
+    with pytest.warns(RuntimeWarning, match="going on with (512|256)"):
+        parts = list(draw(network, known, solver, native, 0))
+    assert [(start, stop) for start, stop, _ in parts] == [(0, 512), (512, 768), (768, 1024), (1024, 1200)]
+    assert torch.equal(torch.cat([x for _, _, x in parts]), whole)
 
 
 def test_no_rows(backend: ModuleType) -> None:

@@ -88,8 +88,8 @@ def test_average_by_hand() -> None:
 def test_an_interruption_leaves_the_average(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     add, steps = Progress.add, iter(range(5))
 
-    def interrupt(self: Progress, loss: torch.Tensor) -> None:
-        add(self, loss)
+    def interrupt(self: Progress, loss: torch.Tensor, count: int = 1) -> None:
+        add(self, loss, count)
         if next(steps, None) is None:
             raise KeyboardInterrupt
 

@@ -50,6 +50,7 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
     ("mlp_sample", torch.float32): Tolerance(1e-5, 2e-6, 1e-6),
     ("mlp_train_step", torch.float32): Tolerance(1e-5, 1e-6, 1e-6),
     ("mlp_train_step.grad", torch.float32): Tolerance(1e-4, 2e-6, 2e-6),
+    ("adamw", torch.float32): Tolerance(1e-5, 1e-6, 1e-6),
     ("encode", torch.float32): EXACT,
     ("decode", torch.float32): EXACT,
     ("decode", torch.float64): EXACT,

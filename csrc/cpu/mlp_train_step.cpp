@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <iterator>
 #include <utility>
 
 #include "loss.h"
+#include "update.h"
 
 namespace missdiff {
 namespace {
@@ -114,12 +112,9 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
     STD_TORCH_CHECK(reinterpret_cast<uintptr_t>(tensor->const_data_ptr<float>()) % 64 == 0, name,
                     " must be aligned to 64 bytes");
   }
-  const float* places[] = {weights.const_data_ptr<float>(), mean.const_data_ptr<float>(),
-                           square.const_data_ptr<float>(), average.const_data_ptr<float>()};
-  std::sort(std::begin(places), std::end(places), std::less<>());
-  for (int i = 0; i < 3; ++i) {
-    STD_TORCH_CHECK(places[i] + wanted <= places[i + 1], "weights, mean, square and average must not share memory");
-  }
+  check_apart({weights.const_data_ptr<float>(), mean.const_data_ptr<float>(), square.const_data_ptr<float>(),
+               average.const_data_ptr<float>()},
+              wanted);
   std::optional<Tensor> v;
   if (column_weight) {
     check_type(*column_weight, "column_weight", {ScalarType::Float});
@@ -129,8 +124,6 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   const Tensor judged_ = torch::stable::contiguous(judged), sigma_ = torch::stable::contiguous(sigma);
   const Tensor levels_ = torch::stable::contiguous(levels), weight_ = torch::stable::contiguous(weight);
   const Tensor schedule_ = torch::stable::contiguous(schedule);
-  const double* numbers = schedule_.const_data_ptr<double>();
-  STD_TORCH_CHECK(numbers[1] >= 1.0, "schedule must number the steps from 1");
   const std::vector<float> ones(static_cast<size_t>(B), 1.0f);
 
   const double scale = 1.0 / static_cast<double>(count(batch, false));
@@ -172,23 +165,9 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   });
   check_codes(bad.load() == 0);
 
-  constexpr double kBetaMean = 0.9, kBetaSquare = 0.999, kEpsilon = 1e-8;  // PyTorch's
-  const MlpUpdateArgs update{gradients,
-                             buffers,
-                             wanted,
-                             weights.mutable_data_ptr<float>(),
-                             mean.mutable_data_ptr<float>(),
-                             square.mutable_data_ptr<float>(),
-                             average.mutable_data_ptr<float>(),
-                             numbers[0],
-                             kBetaMean,
-                             kBetaSquare,
-                             kEpsilon,
-                             1.0 - std::pow(kBetaMean, numbers[1]),
-                             1.0 - std::pow(kBetaSquare, numbers[1]),
-                             numbers[2]};
-  torch::stable::parallel_for(0, (wanted + kUpdateBlock - 1) / kUpdateBlock, 4,
-                              [&](int64_t begin, int64_t end) { kernels().mlp_update(update, begin, end, nullptr); });
+  update(update_args(gradients, buffers, wanted, weights.mutable_data_ptr<float>(), mean.mutable_data_ptr<float>(),
+                     square.mutable_data_ptr<float>(), average.mutable_data_ptr<float>(),
+                     schedule_.const_data_ptr<double>()));
   return total_loss(partials, scale, continuous);
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
 import pandas as pd
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from missdiff_fast import reference
 from missdiff_fast._generators import seeded
 from missdiff_fast._seeding import derive
 from missdiff_fast.config import DiffusionConfig, PaperConfig
@@ -17,16 +19,18 @@ from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding, variance_preserving
 from missdiff_fast.history import History, Progress
 from missdiff_fast.methods.base import Method, empty_codes, part
+from missdiff_fast.methods.noise_training import NoiseLearner
 from missdiff_fast.networks import CSDINetwork
 from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
-from missdiff_fast.sampling import most_probable, tiles
+from missdiff_fast.sampling import make_keys, most_probable, shrinking, tiles
 from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.min_max import MinMax, check_near
 from missdiff_fast.training import batches
 
 # Every call of one network sees as many rows, so that row i of a sample depends on (seed, i) alone; see
 # `sampling.TILE`. A row is as many tokens as it has encoded columns, and so many tokens fill a processor.
-TOKENS = 1 << 15
+TOKENS = {"cpu": 1 << 15, "cuda": 1 << 18}
+_LEAST_TILE = 16  # rows of a tile made smaller because a GPU has no memory for larger ones
 
 
 class NoisePrediction(Method):
@@ -35,6 +39,9 @@ class NoisePrediction(Method):
     Known cells of a row to be completed are held by replacement: at every level they are noised afresh and written
     over the chain's own. An imputation is the median of many chains, as in the released code. (The released code noises
     the known cells step by step along one path: the same law at each level, another one of the levels together.)
+
+    With the compiled ops on a GPU, the network runs in bfloat16 where torch's autocast allows it, in training and in
+    sampling (weights and rows stay float32), and a training step is replayed as a CUDA graph.
 
     Examples
     --------
@@ -82,11 +89,19 @@ class NoisePrediction(Method):
         # Every cell is noised, also what stands for a missing one; judged are the observed ones.
         judged = torch.where(table.observed(), NOISY, HIDDEN).to(torch.uint8)
         noisy = torch.full((batch_size, judged.shape[1]), NOISY, dtype=torch.uint8, device=device)
+        order = batches(len(table), batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
+        level_seed, noise_seed = derive(seed, "levels"), derive(seed, "noise")
+        if self._replays:
+            learner = NoiseLearner(
+                *(self._network, self._predict, cells, judged, self._alpha, self._sigma, (low, high)),
+                *(settings, backend),
+            )
+            with Progress(history, "fit", steps, verbose) as progress:
+                learner.train(order, level_seed, noise_seed, steps, batch_size, progress)
+            return
         optimizer = torch.optim.Adam(
             self._network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
-        order = batches(len(table), batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
-        level_seed, noise_seed = derive(seed, "levels"), derive(seed, "noise")
         with Progress(history, "fit", steps, verbose) as progress:
             for step in range(steps):
                 optimizer.param_groups[0]["lr"] = settings.rate(step, steps)
@@ -126,16 +141,16 @@ class NoisePrediction(Method):
         """The right-hand side of Theorem 3.2 for each row's encoded cells, with rho_max of the training table."""
         self._check_near(table)
         bounds = torch.empty(len(table), dtype=torch.float64)
-        noise_seed, T = derive(seed, "bound"), len(self.process)
+        T = len(self.process)
+        keys, levels = make_keys(derive(seed, "bound"), T, self.device), self._levels()
         with self._bar(table, 1, verbose, "score") as bar:
             for start, stop, piece in tiles(table, self._tile):
                 rows, observed, x0 = self._clean(piece, start)
                 errors = torch.empty((self._tile, T), dtype=torch.float64, device=self.device)
                 for t in range(T):
-                    key = self.backend.make_key(noise_seed, t, self.device)
-                    eps = self.backend.normal(rows, x0.shape[1], key)
+                    eps = self.backend.normal(rows, x0.shape[1], keys[t])
                     x = self._alpha[t] * x0 + self._sigma[t] * eps
-                    error = eps - self._predict(x, rows.new_tensor([t]))
+                    error = eps - self._predict(x, levels[t], exactly=True)
                     errors[:, t] = torch.where(observed, error.double() ** 2, 0.0).sum(1)
                     bar.update()
                 factor = 1 / (1 - float(self._worst_missing))
@@ -161,17 +176,48 @@ class NoisePrediction(Method):
     @property
     def _tile(self) -> int:
         """Rows of one call: a power of two from 64 to 2,048."""
-        return 1 << min(11, max(6, (TOKENS // self._min_max.layout.width).bit_length() - 1))
+        return 1 << min(11, max(6, (self._tokens // self._min_max.layout.width).bit_length() - 1))
+
+    @property
+    def _at_once(self) -> int:
+        """Chains of a tile that one call of the network carries on: on the CPU one."""
+        if self.device.type == "cpu":
+            return 1
+        # Kernels of attention refuse batches of 2^16 rows.
+        return max(1, min(self._tokens // self._min_max.layout.width, 1 << 15) // self._tile)
+
+    @property
+    def _tokens(self) -> int:
+        return TOKENS[self.device.type]
+
+    @property
+    def _replays(self) -> bool:
+        """Whether training steps are replayed on a GPU: the reference waits for it now and then, and cannot be."""
+        return self.device.type == "cuda" and self.backend is not reference
+
+    def _precision(self) -> AbstractContextManager[object]:
+        """In which the network is trained and drawn from."""
+        if self.device.type == "cuda" and self.backend is not reference:
+            return torch.autocast("cuda", torch.bfloat16, cache_enabled=not torch.is_grad_enabled())
+        return nullcontext()
+
+    def _levels(self) -> Tensor:
+        """The places of all noise levels, each as the network is told it: int64 ``[T, 1]``."""
+        return torch.arange(len(self.process), device=self.device)[:, None]
 
     def _new_network(self) -> CSDINetwork:
         width, steps = self._min_max.layout.width, len(self.process)
         return CSDINetwork(width, steps, **vars(self.config.network)).to(self.device)
 
-    def _predict(self, x: Tensor, t: Tensor) -> Tensor:
-        """The predicted noise. Rows of the variance-exploding process are brought to a variance near 1 first."""
+    def _predict(self, x: Tensor, t: Tensor, *, exactly: bool = False) -> Tensor:
+        """The predicted noise, in float32 if ``exactly``.
+
+        Rows of the variance-exploding process are brought to a variance near 1 first.
+        """
         if self.config.diffusion.sde == "ve":
             x = x * torch.rsqrt(1 + self._sigma[t] ** 2)[:, None]
-        prediction: Tensor = self._network(x, t)
+        with nullcontext() if exactly else self._precision():
+            prediction: Tensor = self._network(x, t)
         return prediction
 
     def _rows(self, table: EncodedTable, pieces: Iterator[tuple[int, int, Tensor]]) -> pd.DataFrame:
@@ -190,25 +236,42 @@ class NoisePrediction(Method):
     ) -> Iterator[tuple[int, int, Tensor]]:
         """Completions of each tile by Algorithm 2, one for each seed: (start, stop, ``[seeds, stop - start, D]``)."""
         self._check_near(known)
+        groups = [seeds[i : i + self._at_once] for i in range(0, len(seeds), self._at_once)]
         with self._bar(known, len(seeds), verbose, desc) as bar:
-            for start, stop, piece in tiles(known, self._tile):
-                yield start, stop, torch.stack([self._chain(piece, start, seed, bar)[: stop - start] for seed in seeds])
+
+            def work(start: int, piece: EncodedTable) -> Tensor:
+                return torch.cat([self._chain(piece, start, group, bar) for group in groups])
+
+            for start, stop, chains in shrinking(known, self._tile, work, least=_LEAST_TILE):
+                yield start, stop, chains[:, : stop - start]
 
     @torch.inference_mode()
-    def _chain(self, piece: EncodedTable, start: int, seed: int, bar: tqdm) -> Tensor:
-        backend, device, replace_seed = self.backend, self.device, derive(seed, "replace")
+    def _chain(self, piece: EncodedTable, start: int, seeds: list[int], bar: tqdm) -> Tensor:
+        """Completions of one tile, carried on together: ``[seeds, B, D]``."""
+        backend, device, T = self.backend, self.device, len(self.process)
         rows, held, clean = self._clean(piece, start)
+        shape = len(seeds), *clean.shape
         states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
         offsets, some_held = self._min_max.layout.offsets(device), bool(held.any())
-        x = backend.normal(rows, clean.shape[1], backend.make_key(seed, 0, device)) * self.process.prior
-        for i, t in enumerate(reversed(range(len(self.process)))):
+        keys = [make_keys(seed, T + 1, device) for seed in seeds]
+        replace_keys = [make_keys(derive(seed, "replace"), T, device) for seed in seeds]
+
+        def noise(keys: list[Tensor], step: int) -> Tensor:
+            return torch.stack([backend.normal(rows, shape[2], key[step]) for key in keys])
+
+        x = noise(keys, 0) * self.process.prior
+        for i, t in enumerate(reversed(self._levels())):
             if some_held:
-                noise = backend.normal(rows, clean.shape[1], backend.make_key(replace_seed, i, device))
-                x = torch.where(held, self._alpha[t] * clean + self._sigma[t] * noise, x)
-            prediction, key = self._predict(x, rows.new_tensor([t])), backend.make_key(seed, i + 1, device)
-            c = self._coefficients[i]
-            x, _ = backend.step(x, prediction, None, states, offsets, c, rows, key, softmax=False)
-            bar.update()
+                x = torch.where(held, self._alpha[t] * clean + self._sigma[t] * noise(replace_keys, i), x)
+            prediction = self._predict(x.flatten(0, 1), t).view(shape)
+            moved = [
+                backend.step(*of_chain, None, states, offsets, self._coefficients[i], rows, key[i + 1], softmax=False)[
+                    0
+                ]
+                for *of_chain, key in zip(x, prediction, keys, strict=True)
+            ]
+            x = torch.stack(moved)
+            bar.update(len(seeds))
         if not bool(torch.isfinite(x).all()):
             raise FloatingPointError(
                 "the model drew cells that are not finite: fit it again with a lower learning_rate"
@@ -220,8 +283,8 @@ class NoisePrediction(Method):
 
     def _clean(self, piece: EncodedTable, start: int) -> tuple[Tensor, Tensor, Tensor]:
         """A tile's global row numbers ``[B]``, where it is observed ``[B, D]``, and its encoded rows."""
-        inside = torch.arange(self._tile, device=self.device)
-        ones, (low, high) = torch.ones(self._tile, device=self.device), self._min_max.levels
+        inside = torch.arange(len(piece), device=self.device)
+        ones, (low, high) = torch.ones(len(piece), device=self.device), self._min_max.levels
         observed = piece.observed()
         states = torch.full(observed.shape, CLEAN, dtype=torch.uint8, device=self.device)
         key = self.backend.make_key(0, 0, self.device)  # nothing is noisy, so no noise is drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +26,29 @@ class Block(nn.Module):
     def forward(self, h: Tensor, level: Tensor) -> Tensor:
         """Add to rows h ``[B, width]`` what the block makes of them at a level ``[B or 1, width]``."""
         return h + self.down(functional.silu(self.up(self.norm(h) + level)))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a prediction needs of the noise levels and the states alone, and can be made for many batches at once.
+
+    Parameters
+    ----------
+    features : Tensor
+        Of the noise levels, ``[B or 1, embedding]``.
+    flags : Tensor
+        Which columns are noisy, then which are clean, 0 or 1: ``[B, 2 J]``.
+    scale : Tensor
+        Brings each cell to unit variance, ``[B, D]``.
+    skip, gain : Tensor
+        What the prediction of a score takes of the noisy score and of the network's output, ``[B, C]``.
+    """
+
+    features: Tensor
+    flags: Tensor
+    scale: Tensor
+    skip: Tensor
+    gain: Tensor
 
 
 class Denoiser(nn.Module):
@@ -66,7 +90,7 @@ class Denoiser(nn.Module):
         nn.init.zeros_(self.outputs.weight)
         nn.init.zeros_(self.outputs.bias)
 
-    def forward(self, x: Tensor, sigma: Tensor, states: Tensor) -> Tensor:
+    def forward(self, x: Tensor, sigma: Tensor, states: Tensor, prepared: Prepared | None = None) -> Tensor:
         """The prediction of a batch.
 
         Parameters
@@ -77,6 +101,9 @@ class Denoiser(nn.Module):
             Noise level, ``[B]``, or ``[1]`` where all rows share it.
         states : Tensor
             uint8 ``[B, J]``.
+        prepared : Prepared, optional
+            ``prepare(sigma, states)``, where it is known already. Hidden columns have to be 0 then, as `perturb` gives
+            them.
 
         Returns
         -------
@@ -84,21 +111,28 @@ class Denoiser(nn.Module):
             ``[B, D + C]``: x0 of the continuous columns, logits of the one-hot groups, and conditional means of the
             standardised raw values of the continuous columns.
         """
-        C = self.num_continuous
-        sigma = sigma[:, None]
-        noisy, clean = (states == NOISY).to(x.dtype), (states == CLEAN).to(x.dtype)
-        noisy_cells = noisy[:, self.groups]
-        seen = (states > 0)[:, self.groups]
-        z = torch.where(seen, x * torch.rsqrt((sigma * noisy_cells) ** 2 + self.variance), 0.0)
-        level = self.embed(sigma[:, 0])
-        h = self.inputs(torch.cat([z, noisy, clean], 1))
+        if prepared is None:
+            x = torch.where((states > 0)[:, self.groups], x, 0.0)
+            prepared = self.prepare(sigma, states)
+        level: Tensor = self.level(prepared.features)
+        h = self.inputs(torch.cat([x * prepared.scale, prepared.flags], 1))
         for block in self.blocks:
             h = block(h, level)
-        out = self.outputs(self.norm(h))
+        C = self.num_continuous
+        scores, rest = self.outputs(self.norm(h)).split([C, self.layout.width], 1)
+        return torch.cat([prepared.skip * x[:, :C] + prepared.gain * scores, rest], 1)
+
+    def prepare(self, sigma: Tensor, states: Tensor) -> Prepared:
+        """What `forward` needs of its arguments beside the rows."""
+        level = sigma[:, None]
+        noisy = states == NOISY
+        flags = torch.cat([noisy, states == CLEAN], 1).to(sigma.dtype)
+        scale = torch.rsqrt(torch.where(noisy[:, self.groups], level**2, 0.0) + self.variance)
         # c_skip and c_out of Karras et al.; where a column is hidden its x0 is the network's output itself.
-        total = sigma**2 + 1
-        scaled = (1 / total) * x[:, :C] + sigma * torch.rsqrt(total) * out[:, :C]
-        return torch.cat([torch.where(states[:, :C] == NOISY, scaled, out[:, :C]), out[:, C:]], 1)
+        scores, total = noisy[:, : self.num_continuous], level**2 + 1
+        skip = torch.where(scores, 1 / total, 0.0)
+        gain = torch.where(scores, level * torch.rsqrt(total), 1.0)
+        return Prepared(self.features(sigma), flags, scale, skip, gain)
 
     def embed(self, sigma: Tensor) -> Tensor:
         """The noise levels ``[B]`` as every block is told them, ``[B, width]``."""

@@ -44,7 +44,7 @@ def shifts(network: Denoiser, sigma: Tensor) -> Tensor:
 
 @dataclass
 class TrainingState:
-    """A network in training: everything that a step changes, flat as `flatten` lays weights.
+    """A network in training: everything that a step changes, flat as `lay_out` lays weights.
 
     Parameters
     ----------
@@ -58,6 +58,9 @@ class TrainingState:
         The moving average of the weights, ``[P]``.
     steps : int
         Steps taken.
+    panels : bool
+        Whether matrices lie in panels, as the CPU's native step reads them, or row by row, as PyTorch does: then
+        `current` gives views of the flat weights.
 
     Examples
     --------
@@ -72,49 +75,75 @@ class TrainingState:
     square: Tensor
     average: Tensor
     steps: int = 0
+    panels: bool = True
 
     @classmethod
-    def of(cls, network: Denoiser) -> TrainingState:
-        """Begin with the weights of a network, which has to be a `Denoiser` (else TypeError)."""
+    def of(cls, network: Denoiser, *, panels: bool | None = None) -> TrainingState:
+        """Begin with the weights of a network, which has to be a `Denoiser` (else TypeError).
+
+        They lie in ``panels`` if asked; by default on the CPU alone.
+        """
         check_network(network)
-        weights = flatten(network)
-        return cls(network, weights, torch.zeros_like(weights), torch.zeros_like(weights), weights.clone())
+        if panels is None:
+            panels = network.inputs.weight.device.type == "cpu"
+        weights = flatten(network, panels=panels)
+        mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
+        return cls(network, weights, mean, square, weights.clone(), panels=panels)
 
     def current(self) -> dict[str, Tensor]:
         """The weights by the names of the network's parameters, to be differentiated by."""
-        weights = unflatten(self.network, self.weights)
+        weights = unflatten(self.network, self.weights, panels=self.panels)
         names = (name for name, _ in self.network.named_parameters())
-        return {name: weight.requires_grad_() for name, weight in zip(names, weights, strict=True)}
+        return {name: weight.detach().requires_grad_() for name, weight in zip(names, weights, strict=True)}
+
+    def flat(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What a step changes: weights, mean, square and average."""
+        return self.weights, self.mean, self.square, self.average
+
+    def lay_out(self, gradients: Iterable[Tensor]) -> Tensor:
+        """Gradients of what `current` gives, as the weights lie."""
+        return lay_out(gradients, panels=self.panels)
 
     @torch.no_grad()
     def write_average(self) -> None:
         """Put their average into the network."""
-        for parameter, average in zip(self.network.parameters(), unflatten(self.network, self.average), strict=True):
+        averages = unflatten(self.network, self.average, panels=self.panels)
+        for parameter, average in zip(self.network.parameters(), averages, strict=True):
             parameter.copy_(average)
 
 
-def flatten(network: Denoiser) -> Tensor:
-    """All weights as the native training step holds them, float32 and flat.
+def flatten(network: Denoiser, *, panels: bool = True) -> Tensor:
+    """All weights of a network, float32 and flat, as `lay_out` lays them."""
+    return lay_out([weight.detach() for weight in network.parameters()], panels=panels)
 
-    In the order of the parameters: matrices in panels of 16 outputs as in `pack`, vectors filled up with zeros to a
-    multiple of 16.
+
+def lay_out(weights: Iterable[Tensor], *, panels: bool = True) -> Tensor:
+    """Weights, or their gradients, one after another in the order of the parameters.
+
+    In ``panels``: matrices in panels of 16 outputs as in `pack`, vectors filled up with zeros to a multiple of 16.
+    Otherwise each as it lies in memory, filled up in the same way, so that all begin at a multiple of 64 bytes.
     """
-    return lay_out([weight.detach() for weight in network.parameters()])
+    if panels:
+        return torch.cat([(_panels(w) if w.dim() == 2 else _padded(w)).flatten() for w in weights])
+    pieces, zeros = [], None
+    for weight in weights:
+        zeros = weight.new_zeros(PANEL) if zeros is None else zeros
+        pieces += [weight.reshape(-1), zeros[: -weight.numel() % PANEL]]
+    return torch.cat(pieces)
 
 
-def lay_out(weights: Iterable[Tensor]) -> Tensor:
-    """Weights, or their gradients, as `flatten` lays them."""
-    return torch.cat([(_panels(w) if w.dim() == 2 else _padded(w)).flatten() for w in weights])
-
-
-def unflatten(network: Denoiser, flat: Tensor) -> list[Tensor]:
-    """Flat weights in the shapes of the network's parameters, as copies."""
+def unflatten(network: Denoiser, flat: Tensor, *, panels: bool = True) -> list[Tensor]:
+    """Flat weights in the shapes of the network's parameters: copies of ``panels``, otherwise views."""
     start, weights = 0, []
     for parameter in network.parameters():
+        if not panels:
+            weights.append(flat[start : start + parameter.numel()].view(parameter.shape))
+            start += parameter.numel() + -parameter.numel() % PANEL
+            continue
         outputs, inputs = len(parameter), parameter.shape[1] if parameter.dim() == 2 else 1
-        panels = flat[start : start + inputs * -(-outputs // PANEL) * PANEL].view(-1, inputs, PANEL)
-        weights.append(panels.permute(0, 2, 1).reshape(-1, inputs)[:outputs].reshape(parameter.shape).clone())
-        start += panels.numel()
+        piece = flat[start : start + inputs * -(-outputs // PANEL) * PANEL].view(-1, inputs, PANEL)
+        weights.append(piece.permute(0, 2, 1).reshape(-1, inputs)[:outputs].reshape(parameter.shape).clone())
+        start += piece.numel()
     return weights
 
 

@@ -230,7 +230,7 @@ struct DecodeArgs {
   X(mlp_update, MlpUpdateArgs)
 
 #define MISSDIFF_DECLARE(name, Args) int name(const Args& args, int64_t begin, int64_t end, char* scratch);
-#define MISSDIFF_MEMBER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
+#define MISSDIFF_POINTER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
 
 namespace baseline {
 MISSDIFF_KERNELS(MISSDIFF_DECLARE)
@@ -244,7 +244,7 @@ MISSDIFF_KERNELS(MISSDIFF_DECLARE)
 
 struct Kernels {
   const char* name;
-  MISSDIFF_KERNELS(MISSDIFF_MEMBER)
+  MISSDIFF_KERNELS(MISSDIFF_POINTER)
 };
 
 // Blocks of Philox in a tile of noise, at least; a tile is at least one row.

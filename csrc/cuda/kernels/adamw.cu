@@ -1,0 +1,7 @@
+#include "adamw.h"
+
+namespace missdiff {
+
+MISSDIFF_LAUNCHER(Adamw)
+
+}  // namespace missdiff
