@@ -30,8 +30,8 @@ def compiler() -> list[str] | None:
     return named or ([found] if found else None)
 
 
-def compile_library(folder: Path) -> ctypes.CDLL:
-    source, library = Path(__file__).with_name("cuda_host.cpp"), folder / "cuda_host.so"
+def compile_library(folder: Path, name: str = "cuda_host") -> ctypes.CDLL:
+    source, library = Path(__file__).with_name(f"{name}.cpp"), folder / f"{name}.so"
     command = compiler()
     assert command is not None
     result = subprocess.run([*command, *FLAGS, str(source), "-o", str(library)], capture_output=True, text=True)

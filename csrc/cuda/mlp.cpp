@@ -39,36 +39,18 @@ struct Network {
     levels = torch::stable::contiguous(levels_);
     shifts = torch::stable::contiguous(shifts_);
     args.columns = read_columns(offsets, states_.size(1), x_.size(1));
-    const Columns& columns = args.columns;
-    args.width = static_cast<int>(W);
-    args.blocks = static_cast<int>(shifts.size(1));
-    args.steps = predict ? 0 : static_cast<int>(levels.size(0));
-    args.outputs = columns.width + (predict ? columns.continuous : 0);
     args.levels = data<float>(levels);
     args.shifts = data<float>(shifts);
     args.states = data<uint8_t>(states);
     args.x = data<float>(x);
     args.num_rows = x.size(0);
-    args.stride = cell_stride(columns.width);
-    args.by_stride = Divider(args.stride);
-    args.by_quads = Divider(columns.width > 0 ? (columns.width + 3) / 4 : 1);
-    args.by_groups = Divider(columns.categorical > 0 ? columns.categorical : 1);
-    find_weights(static_cast<Precision>(precision));
-  }
-
-  // As missdiff_fast.networks.tiles.pack lays them: vectors first, then the tiles.
-  void find_weights(Precision precision) {
-    const int panels = padded_panels(args.width), all = args.columns.width + args.columns.continuous;
-    const int64_t padded = int64_t{panels} * kPanel, tile = precision == Precision::kBfloat16 ? 512 : 1024;
-    const int64_t floats = padded * (1 + int64_t{4} * args.blocks) + int64_t{panels_of(all)} * kPanel;
-    MlpArgs whole = args;
-    whole.outputs = all;
-    const int64_t bytes = pass_tiles(whole, panels) * tile;
-    const int64_t wanted = 4 * floats + (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+    const int64_t wanted = mlp_weights(args.columns, static_cast<int>(W), static_cast<int>(shifts.size(1)),
+                                       static_cast<Precision>(precision))
+                               .bytes;
     STD_TORCH_CHECK(weights.size(0) == wanted, "weights hold ", weights.size(0), " bytes, not the ", wanted,
                     " of a network of this width and precision");
-    args.vectors = data<float>(weights);
-    args.tiles = data<char>(weights) + 4 * floats;
+    describe_mlp(args, data<char>(weights), static_cast<int>(W), static_cast<int>(shifts.size(1)),
+                 predict ? 0 : static_cast<int>(levels.size(0)), static_cast<Precision>(precision));
   }
 
   void run(int64_t precision, const Device& device) {

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kMostWarps* kLanes, 1) run_narrow(const __grid
   char* memory = args.scratch == nullptr ? shared + kStages * kChunkBytes + warp * bytes
                                          : args.scratch + (int64_t{blockIdx.x} * warps + warp) * bytes;
   const Cells cells = make_cells(memory, kPanel, args.stride);
-  TileStream<Product> stream(args.tiles, static_cast<int>(pass_tiles(args, kPanels)), shared, warps * kLanes);
+  TileStream<Product> stream(args.tiles, pass_tiles(args, kPanels), shared, warps * kLanes);
   const int64_t rows = int64_t{warps} * kPanel;
   for (int64_t first = blockIdx.x * rows; first < args.num_rows; first += gridDim.x * rows) {
     MlpNarrow<Product, kPanels>::run_warp(args, cells, first + warp * kPanel, stream);

@@ -331,71 +331,54 @@ MISSDIFF_INLINE Panel spread_shift(const MlpArgs& args, int t, int b, int panel,
   return spread;
 }
 
-constexpr int kMostWarps = 8;          // of a block
+constexpr int kMostWarps = 8;           // of a block
 constexpr int kChunkBytes = 16 * 1024;  // of the stream of weights, which warps wait for together
 constexpr int kStages = 3;              // chunks in shared memory: one in use, the others on their way
 
 // Tiles of weights in the order of their use, over and over: a pass of the network after another. All threads of a block
-// take every tile, through shared memory, where all but the first of them find it.
+// take every tile, through a ring of chunks in shared memory, so that global memory is read once for all of them.
 template <class Product>
 class TileStream {
  public:
-  MISSDIFF_MEMBER TileStream(const char* tiles, int pass_tiles, char* ring, int threads)
+  MISSDIFF_MEMBER TileStream(const char* tiles, int64_t pass_tiles, char* ring, int threads)
       : tiles_(tiles), ring_(ring), threads_(threads) {
-    chunks_ = (pass_tiles + kChunkTiles - 1) / kChunkTiles;
-#ifdef __CUDA_ARCH__
+    chunks_ = static_cast<int>((pass_tiles + kChunkTiles - 1) / kChunkTiles);
     for (int stage = 0; stage + 1 < kStages; ++stage) request();
-#endif
   }
 
   MISSDIFF_MEMBER void begin_pass() { used_ = 0; }
 
-  // The next tile, which stays until as many others have been taken as a chunk holds.
+  // The next tile, to be read before another is taken.
   MISSDIFF_MEMBER const char* next() {
-#ifdef __CUDA_ARCH__
     const int place = used_ % kChunkTiles;
     if (place == 0) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
-      __syncthreads();  // the chunk is there, and nobody reads the one that the request is to overwrite
+      await_copies<kStages - 2>();
+      block_barrier();  // the chunk is there, and nobody reads the one that the request is to overwrite
       request();
       current_ = current_ + 1 == kStages ? 0 : current_ + 1;
     }
     ++used_;
     return ring_ + current_ * kChunkBytes + place * Product::kTileBytes;
-#else
-    return tiles_ + int64_t{Product::kTileBytes} * used_++;
-#endif
   }
 
-  // Nothing may be on its way to memory that is used for something else, or has been given back.
-  MISSDIFF_MEMBER void finish() {
-#ifdef __CUDA_ARCH__
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-  }
+  // Nothing may be on its way to memory that has been given back.
+  MISSDIFF_MEMBER void finish() { await_copies<0>(); }
 
  private:
   static constexpr int kChunkTiles = kChunkBytes / Product::kTileBytes;
 
-#ifdef __CUDA_ARCH__
-  __device__ void request() {
-    const char* from = tiles_ + int64_t{kChunkBytes} * wanted_;
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(ring_ + stage_ * kChunkBytes));
-    for (int i = static_cast<int>(threadIdx.x) * 16; i < kChunkBytes; i += threads_ * 16) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i), "l"(from + i) : "memory");
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+  MISSDIFF_MEMBER void request() {
+    copy_ahead(tiles_ + int64_t{kChunkBytes} * wanted_, ring_ + stage_ * kChunkBytes, kChunkBytes, threads_);
     wanted_ = wanted_ + 1 == chunks_ ? 0 : wanted_ + 1;
     stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;
   }
-#endif
 
   const char* tiles_;
   char* ring_;
   int threads_, chunks_;
-  int used_ = 0;                 // tiles of this pass
-  int wanted_ = 0, stage_ = 0;   // the next chunk to be asked for, and where it goes
-  int current_ = kStages - 1;    // where the chunk in use is
+  int used_ = 0;                // tiles of this pass
+  int wanted_ = 0, stage_ = 0;  // the next chunk to be asked for, and where it goes
+  int current_ = kStages - 1;   // where the chunk in use is
 };
 
 template <class Product>

@@ -25,6 +25,39 @@ MISSDIFF_INLINE int padded_panels(int width) {
 }
 constexpr int kNarrowPanels = 8;  // up to which a warp works alone
 
+// Packed weights: so many floats of vectors, then tiles; see missdiff_fast.networks.tiles.pack.
+struct MlpWeights {
+  int64_t floats, bytes;
+};
+
+MISSDIFF_INLINE MlpWeights mlp_weights(const Columns& columns, int width, int blocks, Precision precision) {
+  const int panels = padded_panels(width), outputs = columns.width + columns.continuous;
+  const int64_t tile = precision == Precision::kBfloat16 ? InBfloat16::kTileBytes : InWords::kTileBytes;
+  MlpArgs whole{};
+  whole.columns = columns;
+  whole.blocks = blocks;
+  whole.outputs = outputs;
+  const int64_t floats = int64_t{panels} * kPanel * (1 + int64_t{4} * blocks) + int64_t{panels_of(outputs)} * kPanel;
+  const int64_t chunks = (pass_tiles(whole, panels) * tile + kChunkBytes - 1) / kChunkBytes;
+  return {floats, 4 * floats + chunks * kChunkBytes};
+}
+
+// Fills in what follows from the columns and the network; no steps predict.
+MISSDIFF_INLINE void describe_mlp(MlpArgs& args, const char* weights, int width, int blocks, int steps,
+                                  Precision precision) {
+  const Columns& columns = args.columns;
+  args.width = width;
+  args.blocks = blocks;
+  args.steps = steps;
+  args.outputs = columns.width + (steps == 0 ? columns.continuous : 0);
+  args.vectors = reinterpret_cast<const float*>(weights);
+  args.tiles = weights + 4 * mlp_weights(columns, width, blocks, precision).floats;
+  args.stride = cell_stride(columns.width);
+  args.by_stride = Divider(args.stride);
+  args.by_quads = Divider(columns.width > 0 ? (columns.width + 3) / 4 : 1);
+  args.by_groups = Divider(columns.categorical > 0 ? columns.categorical : 1);
+}
+
 // Whether the current device has the shared memory that a kernel needs beside its cells.
 bool fits_mlp(const MlpArgs& args, Precision precision);
 

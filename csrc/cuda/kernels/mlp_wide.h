@@ -23,12 +23,6 @@ struct PerWarp {
 #define MISSDIFF_WARPS(warp) for (int warp = 0; warp < kWideWarps; ++warp)
 #endif
 
-MISSDIFF_INLINE void block_barrier() {
-#ifdef __CUDA_ARCH__
-  __syncthreads();
-#endif
-}
-
 // A network whose width is rounded up to kEach panels for each warp.
 template <class Product, int kEach>
 struct MlpWide {

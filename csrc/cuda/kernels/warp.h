@@ -44,6 +44,36 @@ MISSDIFF_INLINE void warp_barrier() {
 #endif
 }
 
+// The same for all warps of a block.
+MISSDIFF_INLINE void block_barrier() {
+#ifdef __CUDA_ARCH__
+  __syncthreads();
+#endif
+}
+
+// Asks for a copy from global to shared memory, which all threads of a block make together while they go on: a multiple
+// of 16 bytes, of addresses aligned to as many.
+MISSDIFF_INLINE void copy_ahead(const char* from, char* to, int bytes, int threads) {
+#ifdef __CUDA_ARCH__
+  const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += threads * 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + i), "l"(from + i) : "memory");
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+  static_cast<void>(threads);
+  __builtin_memcpy(to, from, static_cast<size_t>(bytes));
+#endif
+}
+
+// Waits until at most so many of the copies that this thread has asked for are not there yet.
+template <int kPending>
+MISSDIFF_INLINE void await_copies() {
+#ifdef __CUDA_ARCH__
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
 // 16 rows of 16 columns, as a matrix product leaves them: lane 4 g + t has columns 8 half + 2 t + (i & 1) of the rows
 // g + 8 (i >> 1), for halves 0 and 1 and i from 0 to 3.
 struct Panel {

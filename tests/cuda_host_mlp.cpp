@@ -1,0 +1,122 @@
+// Runs the network's CUDA kernels on the host, for tests/test_cuda_host_mlp.py: warp after warp, lane after lane.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "../csrc/cuda/kernels/mlp_launch.h"
+#include "../csrc/cuda/kernels/mlp_wide.h"
+
+using namespace missdiff;
+
+namespace {
+
+constexpr int kNaN = 0xFF;  // what memory is filled with before it is used: NaN in every type
+
+class Memory {
+ public:
+  explicit Memory(size_t bytes)
+      : bytes_((bytes + 63) / 64 * 64), memory_(static_cast<char*>(std::aligned_alloc(64, bytes_)), &std::free) {
+    spoil();
+  }
+  void spoil() { std::memset(get(), kNaN, bytes_); }
+  char* get() { return memory_.get(); }
+
+ private:
+  size_t bytes_;
+  std::unique_ptr<char, decltype(&std::free)> memory_;
+};
+
+template <class Product, int kPanels>
+void run_narrow(const MlpArgs& args) {
+  Memory ring(kStages * kChunkBytes), cells(static_cast<size_t>(cell_bytes(kPanel, args.stride)));
+  TileStream<Product> stream(args.tiles, pass_tiles(args, kPanels), ring.get(), kLanes);
+  for (int64_t first = 0; first < args.num_rows; first += kPanel) {
+    cells.spoil();
+    MlpNarrow<Product, kPanels>::run_warp(args, make_cells(cells.get(), kPanel, args.stride), first, stream);
+  }
+}
+
+template <class Product, int kEach>
+void run_wide(const MlpArgs& args) {
+  using Mlp = MlpWide<Product, kEach>;
+  Memory shared(sizeof(typename Mlp::Shared)), cells(static_cast<size_t>(cell_bytes(kWideRows, args.stride)));
+  for (int64_t first = 0; first < args.num_rows; first += kWideRows) {
+    shared.spoil();
+    cells.spoil();
+    Mlp::run_block(args, make_cells(cells.get(), kWideRows, args.stride),
+                   *reinterpret_cast<typename Mlp::Shared*>(shared.get()), first);
+  }
+}
+
+template <class Product>
+void run(const MlpArgs& args) {
+  switch (padded_panels(args.width)) {
+    case 2:
+      return run_narrow<Product, 2>(args);
+    case 4:
+      return run_narrow<Product, 4>(args);
+    case 6:
+      return run_narrow<Product, 6>(args);
+    case 8:
+      return run_narrow<Product, 8>(args);
+    case 16:
+      return run_wide<Product, 2>(args);
+    case 24:
+      return run_wide<Product, 3>(args);
+    default:
+      return run_wide<Product, 4>(args);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+struct MlpCall {
+  int64_t num_continuous, num_categorical, width, hidden, blocks, steps, num_rows, precision;
+  const int64_t* offsets;
+  const char* weights;
+  const float *levels, *shifts, *coefficients;
+  const int64_t *keys, *rows;
+  const uint8_t* states;
+  const float* x;
+  float* out;
+};
+
+// The bytes of packed weights that the glue asks for.
+int64_t host_mlp_bytes(const MlpCall* call) {
+  const Columns columns{static_cast<int>(call->num_continuous), static_cast<int>(call->num_categorical),
+                        static_cast<int>(call->width), call->offsets};
+  return mlp_weights(columns, static_cast<int>(call->hidden), static_cast<int>(call->blocks),
+                     static_cast<Precision>(call->precision))
+      .bytes;
+}
+
+// Steps of 0 predict.
+void host_mlp(const MlpCall* call) {
+  MlpArgs args{};
+  args.columns = {static_cast<int>(call->num_continuous), static_cast<int>(call->num_categorical),
+                  static_cast<int>(call->width), call->offsets};
+  args.levels = call->levels;
+  args.shifts = call->shifts;
+  args.coefficients = call->coefficients;
+  args.keys = call->keys;
+  args.rows = call->rows;
+  args.states = call->states;
+  args.x = call->x;
+  args.num_rows = call->num_rows;
+  args.out = call->out;
+  const Precision precision = static_cast<Precision>(call->precision);
+  describe_mlp(args, call->weights, static_cast<int>(call->hidden), static_cast<int>(call->blocks),
+               static_cast<int>(call->steps), precision);
+  switch (precision) {
+    case Precision::kBfloat16:
+      return run<InBfloat16>(args);
+    case Precision::kTf32:
+      return run<InTf32>(args);
+    default:
+      return run<InFloat32>(args);
+  }
+}
+
+}  // extern "C"

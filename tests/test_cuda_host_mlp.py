@@ -1,0 +1,135 @@
+"""The network's CUDA kernels on the host, without a card: the same tiles, panels and lanes."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+
+import pytest
+import torch
+from batches import LAYOUTS
+from cuda_host import Guarded, compile_library, compiler
+from test_mlp_sample import Call, example
+from torch import Tensor
+
+from missdiff_fast import reference
+from missdiff_fast.networks.packing import shifts
+from missdiff_fast.networks.tiles import PRECISIONS, pack
+from missdiff_fast.table.encoded import Layout
+
+# The greatest relative error of a pass with factors of 8, 11 and 24 significant bits, some ten roundings deep.
+GREATEST = {"bfloat16": 6e-3, "tf32": 8e-4, "float32": 2e-6}
+NARROW, WIDE = (1, 16, 33, 70, 96, 128), (129, 256, 300, 512)
+
+
+class _Call(ctypes.Structure):
+    _fields_ = (
+        *(
+            (name, ctypes.c_int64)
+            for name in (
+                "num_continuous", "num_categorical", "width", "hidden", "blocks", "steps", "num_rows", "precision"
+            )
+        ),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "offsets", "weights", "levels", "shifts", "coefficients", "keys", "rows", "states", "x", "out"
+            )
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    if compiler() is None:
+        pytest.skip("there is no C++ compiler")
+    found = compile_library(tmp_path_factory.mktemp("cuda_host_mlp"), "cuda_host_mlp")
+    found.host_mlp_bytes.restype = ctypes.c_int64
+    return found
+
+
+@torch.no_grad()
+def run(library: ctypes.CDLL, call: Call, precision: str, *, predict: bool = False) -> Tensor:
+    network, layout = call.network, call.network.layout
+    packed = pack(network, precision)
+    weights = torch.empty(len(packed) + 16, dtype=torch.uint8)
+    weights = weights[-weights.data_ptr() % 16 :][: len(packed)]
+    weights.copy_(packed)
+    out = Guarded((len(call.x), layout.width + (layout.num_continuous if predict else 0)), torch.float32)
+    tensors = [
+        layout.offsets(), weights, call.levels, shifts(network, call.levels), call.coefficients, call.keys, call.rows,
+        call.states, call.x
+    ]  # fmt: skip
+    tensors = [tensor.contiguous() for tensor in tensors]
+    sizes = (
+        layout.num_continuous, layout.num_categorical, layout.width, network.width, len(network.blocks),
+        0 if predict else len(call.levels), len(call.x), PRECISIONS.index(precision)
+    )  # fmt: skip
+    arguments = _Call(*sizes, *(tensor.data_ptr() for tensor in tensors), out.tensor.data_ptr())
+    assert library.host_mlp_bytes(ctypes.byref(arguments)) == len(weights)
+    library.host_mlp(ctypes.byref(arguments))
+    return out.check()
+
+
+def error(result: Tensor, truth: Tensor) -> float:
+    return float(torch.dist(result.double(), truth.double()) / truth.double().norm())
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_drawn_rows(library: ctypes.CDLL, layout: Layout, precision: str, noise: float) -> None:
+    call = example(layout, 35, noise=noise)
+    assert error(run(library, call, precision), call.sample(reference)) < GREATEST[precision]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_predicted_rows(library: ctypes.CDLL, layout: Layout, precision: str) -> None:
+    call = example(layout, 35)
+    result = run(library, call, precision, predict=True)
+    assert error(result, call.predict(reference)) < GREATEST[precision]
+
+
+@pytest.mark.parametrize("width", [*NARROW, *WIDE])
+def test_every_width(library: ctypes.CDLL, width: int) -> None:
+    call = example(LAYOUTS["mixed"], 5, width=width, blocks=1)
+    for precision in PRECISIONS if width < 500 else ["float32"]:
+        result = run(library, call, precision, predict=True)
+        assert error(result, call.predict(reference)) < GREATEST[precision], precision
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+@pytest.mark.parametrize("width", [24, 130])
+def test_any_number_of_blocks(library: ctypes.CDLL, width: int, blocks: int) -> None:
+    call = example(LAYOUTS["mixed"], 3, width=width, blocks=blocks)
+    assert error(run(library, call, "float32"), call.sample(reference)) < GREATEST["float32"]
+
+
+@pytest.mark.parametrize("width", [24, 130])
+def test_a_row_depends_on_itself_alone(library: ctypes.CDLL, width: int) -> None:
+    """Wherever in a tile it is, and however many rows there are."""
+    call = example(LAYOUTS["mixed"], 41, width=width, noise=0.3)
+    whole = run(library, call, "bfloat16")
+    for begin, end in ((0, 1), (7, 40), (33, 41)):
+        part = replace(call, x=call.x[begin:end], states=call.states[begin:end], rows=call.rows[begin:end])
+        assert torch.equal(run(library, part, "bfloat16"), whole[begin:end])
+
+
+@pytest.mark.parametrize("width", [24, 130])
+def test_no_rows(library: ctypes.CDLL, width: int) -> None:
+    call = example(LAYOUTS["mixed"], 0, width=width)
+    assert run(library, call, "bfloat16").shape == (0, LAYOUTS["mixed"].width)
+
+
+@pytest.mark.parametrize("width", [24, 130])
+def test_a_diverged_network_shows(library: ctypes.CDLL, width: int) -> None:
+    """Rows whose variance overflows become NaN, not numbers that look like any other."""
+    call = example(LAYOUTS["mixed"], 3, width=width)
+    call.network.inputs.weight.data *= 1e30
+    assert bool(run(library, call, "float32", predict=True).isnan().any())
+
+
+def test_a_wide_row_whose_inputs_come_in_pieces(library: ctypes.CDLL) -> None:
+    """More panels of inputs than the hidden layer has, which wide networks take in turns."""
+    call = example(Layout(300, (2, 270)), 2, width=130, blocks=1)
+    result = run(library, call, "float32", predict=True)
+    assert error(result, call.predict(reference)) < GREATEST["float32"]
