@@ -1,0 +1,103 @@
+"""What each CUDA kernel takes of a multiprocessor, as the last build's ptxas told it, held to what is stored.
+
+    python bench/gpu/resources.py [--save]
+
+Kernels that take more registers, or spill more of them to memory, than csrc/cuda/resources.json allows are told, and so
+are kernels that it does not know; the exit status is then 1. ``--save`` stores what the build took. Needs a build with
+MISSDIFF_CUDA=on in the project's folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+STORED = ROOT / "csrc" / "cuda" / "resources.json"
+
+Taken = dict[str, int]  # registers, and bytes of spills, stack and shared memory
+Resources = dict[str, dict[str, Taken]]  # by architecture and kernel
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(sm_\w+)'")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def parse(text: str) -> Iterator[tuple[str, str, Taken]]:
+    """The architecture, mangled name and resources of each kernel in what ``ptxas -v`` printed."""
+    for part in re.split(r"(?=ptxas info\s*: Compiling entry function)", text):
+        entry, frame, used = _ENTRY.search(part), _FRAME.search(part), _USED.search(part)
+        if entry is None or frame is None or used is None:
+            continue
+        shared = _SHARED.search(part)
+        yield (
+            entry[2],
+            entry[1],
+            {
+                "registers": int(used[1]),
+                "stack": int(frame[1]),
+                "spills": int(frame[2]) + int(frame[3]),
+                "shared": int(shared[1]) if shared else 0,
+            },
+        )
+
+
+def demangle(names: Iterable[str]) -> list[str]:
+    """C++ names without the namespace and the arguments."""
+    done = subprocess.run(["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True, check=True)
+    return [line.replace("missdiff::", "").removeprefix("void ") for line in done.stdout.splitlines()]
+
+
+def logs() -> list[Path]:
+    """What the last builds in the project's folder left."""
+    return sorted((ROOT / "build").glob("cmake-*/CMakeFiles/_cuda.dir/**/*.resources"))
+
+
+def of_build(files: Iterable[Path]) -> Resources:
+    """The resources of all kernels."""
+    found = [kernel for file in files for kernel in parse(file.read_text(encoding="utf-8"))]
+    resources: Resources = {}
+    for (architecture, _, taken), name in zip(found, demangle(name for _, name, _ in found), strict=True):
+        resources.setdefault(architecture, {})[name] = taken
+    return {architecture: dict(sorted(kernels.items())) for architecture, kernels in sorted(resources.items())}
+
+
+def complaints(taken: Resources, allowed: Resources) -> Iterator[str]:
+    """What takes more than it may, of the architectures that both know."""
+    for architecture in taken.keys() & allowed.keys():
+        for kernel, own in taken[architecture].items():
+            most = allowed[architecture].get(kernel)
+            if most is None:
+                yield f"{architecture}: {kernel} is not in {STORED.name}; store it with --save"
+                continue
+            for name, number in own.items():
+                if number > most[name]:
+                    yield f"{architecture}: {kernel} takes {number} of {name}, not the {most[name]} stored"
+        for kernel in allowed[architecture].keys() - taken[architecture].keys():
+            yield f"{architecture}: {kernel} is in {STORED.name}, but is no longer built"
+
+
+def main() -> int:
+    """Compare, or store."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--save", action="store_true")
+    save, taken = parser.parse_args().save, of_build(logs())
+    if not taken:
+        print("no build with MISSDIFF_CUDA=on was found in build/", file=sys.stderr)
+        return 1
+    if save:
+        STORED.write_text(json.dumps(taken, indent=1) + "\n", encoding="utf-8")
+        return 0
+    found = sorted(complaints(taken, json.loads(STORED.read_text(encoding="utf-8"))))
+    print("\n".join(found) or f"{sum(map(len, taken.values()))} kernels, none over what is stored")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Registers, spills and shared memory of the CUDA kernels, as the build in this folder took them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from gpu import resources
+
+TEXT = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_ZN8missdiff8run_gridINS_5NoiseILb1EEEEEvNT_4ArgsE' for 'sm_90'
+ptxas info    : Function properties for _ZN8missdiff8run_gridINS_5NoiseILb1EEEEEvNT_4ArgsE
+    16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 32 registers, used 1 barriers, 16 bytes cumulative stack size, 128 bytes smem
+ptxas info    : Compile time = 37.943 ms
+"""
+NAME = "run_grid<Noise<true> >"
+TAKEN = {"registers": 32, "stack": 16, "spills": 32, "shared": 128}
+
+
+def test_what_ptxas_tells_is_read() -> None:
+    ((architecture, _, taken),) = resources.parse(TEXT)
+    assert (architecture, taken) == ("sm_90", TAKEN)
+
+
+def test_more_than_is_stored_is_told() -> None:
+    stored = {"sm_90": {NAME: TAKEN}}
+    assert not list(resources.complaints(stored, stored))
+    assert not list(resources.complaints({"sm_80": {NAME: TAKEN}}, stored))  # of which nothing is stored
+    more = {"sm_90": {NAME: TAKEN | {"registers": 33}}}
+    assert list(resources.complaints(more, stored)) == [f"sm_90: {NAME} takes 33 of registers, not the 32 stored"]
+    assert "is not in" in next(resources.complaints(stored, {"sm_90": {}}))
+    assert "no longer built" in next(resources.complaints({"sm_90": {}}, stored))
+
+
+def test_the_build_takes_no_more_than_is_stored() -> None:
+    if not resources.logs():
+        pytest.skip("the CUDA kernels were not built in this folder")
+    if shutil.which("c++filt") is None:
+        pytest.skip("there is no c++filt")
+    taken = resources.of_build(resources.logs())
+    stored = json.loads(resources.STORED.read_text(encoding="utf-8"))
+    assert taken.keys() & stored.keys(), "nothing is stored of the architectures built"
+    assert not list(resources.complaints(taken, stored))
