@@ -21,9 +21,9 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.reference import NOISY, make_key
-from missdiff_fast.sampling import NATIVE_TILE
 
 CHECKED = 4096
+TILE = 16_384  # rows of which the rivals' activations fit the card's cache
 
 Step = Callable[..., tuple[Tensor, Tensor]]
 
@@ -112,7 +112,7 @@ class Sampling:
 
     def makers(self, *, compiled: bool) -> dict[str, Maker]:
         """Every rival by "kind precision, size"; compiled ones, which take long to make, in fewer precisions."""
-        sizes = {"tiles": NATIVE_TILE, "whole": len(self.x)}
+        sizes = {"tiles": TILE, "whole": len(self.x)}
         kinds = {"compile": False, "compile and graph": True} if compiled else {"eager": False, "graph": True}
         precisions = ("tf32", "bf16") if compiled else tuple(PRECISIONS)
         makers: dict[str, Maker] = {}

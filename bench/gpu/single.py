@@ -105,7 +105,8 @@ def masked_loss(w: Workload, half: bool) -> Case:
         truth = bench_masked_loss.with_gradient(
             lambda p: reference.masked_loss(p, v.table, v.rows, v.states, v.weight, **options), v.prediction
         )
-        bench_masked_loss.compare("masked_loss", [bench_masked_loss.native(head, w.column_weight)], truth)
+        rounded = truth[0], truth[1].to(w.prediction.dtype)
+        bench_masked_loss.compare("masked_loss", [bench_masked_loss.native(head, w.column_weight)], rounded)
 
     return Case(
         lambda: bench_masked_loss.native(w, w.column_weight),
@@ -126,7 +127,8 @@ def masked_noise_loss(w: Workload, half: bool) -> Case:
         truth = bench_masked_loss.with_gradient(
             lambda p: reference.masked_noise_loss(p, v.table, v.rows, v.states, v.key), v.x
         )
-        bench_masked_loss.compare("masked_noise_loss", [bench_masked_loss.native_noise(head)], truth)
+        rounded = truth[0], truth[1].to(w.x.dtype)
+        bench_masked_loss.compare("masked_noise_loss", [bench_masked_loss.native_noise(head)], rounded)
 
     return Case(
         lambda: bench_masked_loss.native_noise(w),
