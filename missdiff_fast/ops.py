@@ -457,9 +457,10 @@ def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor, *, 
         uint8 ``[B, J]``.
     level : Tensor
         sigma, ``[1]``, float32.
-    precision : str
-        Of the factors of matrix products on a CUDA device, whose sums are float32: "float32", "tf32" or "bfloat16".
-        The CPU computes in float32.
+    precision : str, optional
+        Of the factors of matrix products on a CUDA device, whose sums are float32: "float32", "tf32" or "bfloat16". By
+        default float32 up to a width of 256, for which every card has the shared memory, and bfloat16 beyond. The CPU
+        computes in float32.
 
     Returns
     -------
@@ -476,6 +477,8 @@ def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor, *, 
     offsets = _check_network(network, x, states)
     _check("level", level, (torch.float32,), (1,))
     _refuse_gradients("mlp_predict", {"level": level})
+    if precision is None:
+        precision = "float32" if network.width <= 256 else "bfloat16"
     weights, number = _packed(network, precision)
     return _op("mlp_predict")(x, states, weights, offsets, level, shifts(network, level), number)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 import torch
 
@@ -32,9 +34,19 @@ def test_native_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None
         resolve_backend("native", CPU)
 
 
-def test_native_on_a_gpu_is_refused() -> None:
-    with pytest.raises(ValueError, match="on the CPU alone so far"):
+def test_a_gpu_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for it is an error, else a warning: never is plain PyTorch taken in silence."""
+    monkeypatch.setattr(_library, "without_cuda", lambda device: "there are no kernels")
+    with pytest.raises(ValueError, match="compiled ops on cuda, but there are no kernels; use backend='reference'"):
         resolve_backend("native", torch.device("cuda"))
+    with pytest.warns(RuntimeWarning, match="plain PyTorch on cuda: there are no kernels"):
+        assert resolve_backend("auto", torch.device("cuda")) is reference
+
+
+def test_a_gpu_with_kernels(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library, "without_cuda", lambda device: None)
+    assert resolve_backend("auto", torch.device("cuda")) is native
+    assert resolve_backend("native", torch.device("cuda")) is native
 
 
 def test_a_broken_extension_is_never_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,5 +72,23 @@ def test_unknown_names() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_a_gpu_that_is_not_there() -> None:
     assert resolve_device("auto") == CPU
-    with pytest.raises(ValueError, match=r"finds no CUDA device; use device='cpu'"):
+    with pytest.raises(ValueError, match=r"finds no CUDA device: .+; use device='cpu'"):
         resolve_device("cuda")
+
+
+def test_a_driver_that_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init() -> None:
+        raise RuntimeError("The NVIDIA driver on your system is too old (found version 12020)")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", init)
+    with pytest.raises(ValueError, match=r"finds no CUDA device: The NVIDIA driver .* too old .*; use device='cpu'"):
+        resolve_device("cuda:0")
+
+
+def test_a_second_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert resolve_device("cuda:0") == torch.device("cuda:0")
+    with pytest.raises(ValueError, match="'cuda:3' asked for, but there are 1 CUDA devices, from 0"):
+        resolve_device("cuda:3")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
+from pathlib import Path
+from types import ModuleType
 
 import pytest
-from gpu import resources
 
 TEXT = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '_ZN8missdiff8run_gridINS_5NoiseILb1EEEEEvNT_4ArgsE' for 'sm_90'
@@ -19,12 +21,23 @@ NAME = "run_grid<Noise<true> >"
 TAKEN = {"registers": 32, "stack": 16, "spills": 32, "shared": 128}
 
 
-def test_what_ptxas_tells_is_read() -> None:
+@pytest.fixture(scope="module")
+def resources() -> ModuleType:
+    path = Path(__file__).parent.parent / "bench" / "gpu" / "resources.py"
+    spec = importlib.util.spec_from_file_location("gpu_resources", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_ptxas_tells_is_read(resources: ModuleType) -> None:
     ((architecture, _, taken),) = resources.parse(TEXT)
     assert (architecture, taken) == ("sm_90", TAKEN)
 
 
-def test_more_than_is_stored_is_told() -> None:
+def test_more_than_is_stored_is_told(resources: ModuleType) -> None:
     stored = {"sm_90": {NAME: TAKEN}}
     assert not list(resources.complaints(stored, stored))
     assert not list(resources.complaints({"sm_80": {NAME: TAKEN}}, stored))  # of which nothing is stored
@@ -34,7 +47,7 @@ def test_more_than_is_stored_is_told() -> None:
     assert "no longer built" in next(resources.complaints({"sm_90": {}}, stored))
 
 
-def test_the_build_takes_no_more_than_is_stored() -> None:
+def test_the_build_takes_no_more_than_is_stored(resources: ModuleType) -> None:
     if not resources.logs():
         pytest.skip("the CUDA kernels were not built in this folder")
     if shutil.which("c++filt") is None:

@@ -3,7 +3,9 @@ import json
 import platform
 import re
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -46,7 +48,7 @@ def test_build_info_tells_what_was_built_and_what_runs():
     assert all(isinstance(value, str) and value for value in info.values())
     assert info["torch"] == torch.__version__
     assert info["python"] == platform.python_version()
-    assert info["cuda"] == "none"
+    assert info["cuda"] == "none" or info["cuda"][0].isdigit()
     if _library.load():
         assert info["native"] == "yes"
         assert info["simd"] in ("baseline", "avx2", "avx512")
@@ -141,3 +143,52 @@ def test_torch_older_than_the_target_is_an_error(copy, monkeypatch):
 )
 def test_release_of_a_version(version, release):
     assert _library._release(version) == release
+
+
+@pytest.mark.parametrize(
+    ("architectures", "runs", "fails"),
+    [
+        ("80-real 86-real 89-real 90-real 100", [(8, 0), (8, 7), (8, 9), (9, 0), (10, 3), (12, 0)], [(7, 5)]),
+        ("86-real", [(8, 6), (8, 9)], [(8, 0), (9, 0)]),
+        ("80-virtual", [(8, 0), (9, 0), (12, 0)], [(7, 0)]),
+        ("90a", [(9, 0)], [(8, 9), (10, 0)]),
+        ("native", [(8, 6)], []),
+    ],
+)
+def test_which_cards_run_what_was_built(
+    architectures: str, runs: list[tuple[int, int]], fails: list[tuple[int, int]]
+) -> None:
+    assert all(_library._runs_on(architectures, capability) for capability in runs)
+    assert not any(_library._runs_on(architectures, capability) for capability in fails)
+
+
+def test_why_a_gpu_runs_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library, "load", lambda: True)
+    monkeypatch.setattr(_library, "load_cuda", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert "is built without CUDA; install a torch for CUDA" in str(_library.without_cuda(torch.device("cuda")))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert "installed without its CUDA kernels; with nvcc at hand run `MISSDIFF_CUDA=on pip" in str(
+        _library.without_cuda(torch.device("cuda"))
+    )
+
+
+def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_library, "load", lambda: True)
+    monkeypatch.setattr(_library, "load_cuda", lambda: True)
+    kernels = SimpleNamespace(build_info=lambda: {"architectures": "80-real 90"})
+    monkeypatch.setitem(sys.modules, "missdiff_fast._cuda", kernels)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    told = str(_library.without_cuda(torch.device("cuda")))
+    assert "Tesla T4 is of compute capability 7.5" in told
+    assert "CMAKE_CUDA_ARCHITECTURES=75" in told
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    assert _library.without_cuda(torch.device("cuda")) is None
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is one for CUDA")
+def test_kernels_are_not_loaded_under_a_torch_for_the_cpu() -> None:
+    """Which would lack what they call."""
+    assert not _library.load_cuda()
+    assert "missdiff_fast._cuda" not in sys.modules

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="not in
 
 
 def run(*arguments, cwd, check=True, **variables):
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("MISSDIFF_")}
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("MISSDIFF_", "CMAKE_ARGS"))}
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=cwd,
@@ -107,7 +107,7 @@ def test_wheel_without_native_ops(sdist, tmp_path):
     assert {name for name in names if name.endswith(".py")} == package_files(ROOT)
     assert DATA | {"missdiff_fast/py.typed"} <= names
     assert all(name.split("/")[0] in ("missdiff_fast", f"missdiff_fast-{__version__}.dist-info") for name in names)
-    assert not [name for name in names if name.endswith((".so", ".cpp", ".h"))]
+    assert not [name for name in names if name.endswith((".so", ".cpp", ".h", ".cu"))]
 
 
 def test_wheel_with_native_ops_loads_where_it_is_installed(sdist, tmp_path):
@@ -148,8 +148,9 @@ def test_no_compiler_gives_plain_pytorch_with_a_warning(sdist, tmp_path):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"MISSDIFF_CUDA": "on"}, "MISSDIFF_CUDA=on, but missdiff_fast has no CUDA kernels yet"),
-        ({"MISSDIFF_CUDA": "on", "MISSDIFF_NATIVE": "off"}, "MISSDIFF_CUDA=on, but missdiff_fast has no CUDA kernels"),
+        ({"MISSDIFF_CUDA": "on", "CUDACXX": "/nowhere/nvcc"}, "MISSDIFF_CUDA=on, but the CUDA kernels cannot be built"),
+        ({"MISSDIFF_CUDA": "on", "MISSDIFF_NATIVE": "off"}, "MISSDIFF_CUDA=on needs the native ops"),
+        ({"MISSDIFF_CUDA": "on", "CXX": "/nowhere/c++"}, "MISSDIFF_CUDA=on, but the extension cannot be built"),
         ({"MISSDIFF_CUDA": "yes"}, "MISSDIFF_CUDA is 'yes'; it must be auto, on or off"),
         ({"MISSDIFF_NATIVE": "1"}, "MISSDIFF_NATIVE is '1'; it must be auto, on or off"),
         ({"MISSDIFF_NATIVE": "on", "CXX": "/nowhere/c++"}, "MISSDIFF_NATIVE=on, but the extension cannot be built"),
@@ -162,3 +163,48 @@ def test_build_errors(sdist, tmp_path, variables, message):
     assert result.returncode != 0
     assert f"error: {message}" in result.stdout
     assert not list(tmp_path.rglob("_C*"))
+
+
+def fake_nvcc(folder, release):
+    """A program that tells this release of CUDA and compiles nothing."""
+    path = folder / "nvcc"
+    path.write_text(f"#!/bin/sh\necho Cuda compilation tools, release {release}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def fake_torch(folder, cuda):
+    """A folder with a package `torch` of this version of CUDA."""
+    package = folder / "torch"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "version.py").write_text(f"cuda: Optional[str] = {cuda!r}\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("cuda", "release", "choice", "told"),
+    [
+        (None, "13.0", "auto", None),
+        (None, "12.4", "on", "12.4"),
+        ("13.0", "13.1", "auto", "13.1"),
+        ("12.8", "13.0", "auto", "is of CUDA 13.0, but torch of CUDA 12.8"),
+        ("12.8", "13.0", "off", None),
+    ],
+)
+def test_which_nvcc_is_taken(sdist, tmp_path, cuda, release, choice, told):
+    """Kernels are built for a torch of the same major version of CUDA, or for none that is there to run them."""
+    _, source = sdist
+    program = (
+        "import sys; sys.argv = ['setup.py', '--version']; import setup;"
+        "found = setup.CMakeBuild.cuda_requirements(None, sys.argv.pop() and CHOICE); print('found', found)"
+    ).replace("CHOICE", repr(choice))
+    nvcc = fake_nvcc(tmp_path, release)
+    path = f"{fake_torch(tmp_path, cuda)}{os.pathsep}{source}"
+    shown = run("-c", program, cwd=source, CUDACXX=str(nvcc), PYTHONPATH=path).stdout
+    if told is None or told.startswith("is of"):
+        assert "found None" in shown
+        assert ("WARNING" in shown) == (told is not None)
+        assert (told or "") in shown
+    else:
+        assert f"found {nvcc}" in shown

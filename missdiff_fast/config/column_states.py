@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from missdiff_fast.config._checks import check_least, check_positive, check_share, check_whole, check_whole_or_none
+from missdiff_fast.config._checks import check_choice, check_least, check_positive, check_share, check_whole, check_whole_or_none
 
 
 @dataclass(frozen=True)
@@ -162,18 +162,23 @@ class RefineConfig:
 class SolverConfig:
     """Noise levels of the sampler, from the greatest to the least.
 
+    ``precision`` is that of the factors of the network's matrix products on a CUDA device: "bfloat16", "tf32" or
+    "float32"; sums and all else are float32. The CPU computes in float32.
+
     Examples
     --------
     >>> SolverConfig(steps=20)
-    SolverConfig(steps=20, sigma_max=7.0, sigma_min=0.15, rho=5.0)
+    SolverConfig(steps=20, sigma_max=7.0, sigma_min=0.15, rho=5.0, precision='bfloat16')
     """
 
     steps: int = 10
     sigma_max: float = 7.0
     sigma_min: float = 0.15
     rho: float = 5.0
+    precision: str = "bfloat16"
 
     def __post_init__(self) -> None:
+        check_choice("solver.precision", self.precision, ("bfloat16", "tf32", "float32"))
         check_whole("solver.steps", self.steps, 1)
         check_positive("solver.sigma_max", self.sigma_max)
         if not 0 < self.sigma_min < self.sigma_max:
