@@ -26,10 +26,10 @@ Tensor perturb(const Tensor& continuous,  // [N, C]
     with_cell_type<T>(dtype, [&](auto cell) {
       using Out = typename decltype(cell)::Type;
       const Tile tile = make_tile(width * static_cast<int64_t>(sizeof(Out)));
-      device.launch<Perturb<T, Out>>({batch.batch<T>(), data<T>(a), data<T>(s), data<int64_t>(words),
-                                      static_cast<T>(low), static_cast<T>(high), Divider((width + 3) / 4), tile,
-                                      data<Out>(out)},
-                                     num_tiles(tile, B));
+      device.launch<Perturb<T, Out>>(
+          {batch.batch<T>(), data<T>(a), data<T>(s), data<int64_t>(words), static_cast<T>(low), static_cast<T>(high),
+           Divider((width + 3) / 4), tile, data<Out>(out)},
+          num_tiles(tile, B));
     });
   });
   return out;

@@ -6,8 +6,8 @@
 //   shared_bytes(args)    shared memory of a block
 //   run<i>(args, place, shared)   what one thread does in phase i
 //
-// On the device `run_grid` runs it; on the host `run_on_host` runs thread after thread, phase after phase, so that tests
-// without a card go through the same indexing and arithmetic.
+// On the device `run_grid` runs it; on the host `run_on_host` runs thread after thread, phase after phase, so that
+// tests without a card go through the same indexing and arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct Place {
   int thread;
 };
 
-// Quotients by a number that is the same for a whole launch: exact where the dividend is below 2^23 times the divisor, and
-// their product below 2^40.
+// Quotients by a number that is the same for a whole launch: exact where the dividend is below 2^23 times the divisor,
+// and their product below 2^40.
 struct Divider {
   uint32_t divisor;
   uint64_t factor;

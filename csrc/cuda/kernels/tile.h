@@ -15,11 +15,11 @@ struct Columns {
   const int64_t* offsets;  // [K + 1]
 };
 
-constexpr int kTileRows = 64;           // at most
-constexpr int kTileBytes = 32 * 1024;   // at most, where the least number of rows is not larger
-constexpr int kLeastRows = 8;           // whole pieces of 16 bytes in every type
-constexpr int kMostBytes = 160 * 1024;  // of shared memory, where the least number of rows needs it
-constexpr int kMostWidth = 1 << 18;     // of a row, so that a `Divider` is exact in the least number of rows
+constexpr int kTileRows = 64;          // at most
+constexpr int kTileBytes = 32 * 1024;  // at most, where the least number of rows is not larger
+constexpr int kLeastRows = 8;          // whole pieces of 16 bytes in every type
+constexpr int kMostBytes = 64 * 1024;  // where the least number of rows needs it: any card has them, and 24 KiB more
+constexpr int kMostWidth = 1 << 18;    // of a row, so that a `Divider` is exact in the least number of rows
 
 // How a batch is cut into tiles.
 struct Tile {
