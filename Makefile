@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet
 STAMPS := $(VENV)/stamps
 NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
-CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu')
+CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: demo test bench bench-check bench-save bench-gpu lint format quality clean
 

@@ -71,8 +71,7 @@ int launch_mlp(MlpArgs args, Precision precision, const MlpPlan& plan, Stream st
   if (plan.blocks == 0) return cudaSuccess;
   const MlpKernel kernel = find(args, precision);
   args.warps = plan.warps;
-  const int64_t bytes =
-      kernel.shared_bytes + (args.scratch == nullptr ? cells_of_block(args, kernel, plan.warps) : 0);
+  const int64_t bytes = kernel.shared_bytes + (args.scratch == nullptr ? cells_of_block(args, kernel, plan.warps) : 0);
   kernel.run<<<static_cast<unsigned>(plan.blocks), plan.warps * kLanes, static_cast<size_t>(bytes), stream>>>(args);
   return cudaGetLastError();
 }

@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(kWideWarps* kLanes, 1) run_wide(const __grid_c
   const int64_t bytes = cell_bytes(kWideRows, args.stride);
   char* memory = args.scratch == nullptr ? shared + sizeof(typename Mlp::Shared) : args.scratch + blockIdx.x * bytes;
   const Cells cells = make_cells(memory, kWideRows, args.stride);
-  for (int64_t first = int64_t{blockIdx.x} * kWideRows; first < args.num_rows; first += int64_t{gridDim.x} * kWideRows) {
+  for (int64_t first = int64_t{blockIdx.x} * kWideRows; first < args.num_rows;
+       first += int64_t{gridDim.x} * kWideRows) {
     Mlp::run_block(args, cells, *reinterpret_cast<typename Mlp::Shared*>(shared), first);
   }
 }

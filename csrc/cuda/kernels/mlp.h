@@ -11,12 +11,12 @@ namespace missdiff {
 
 struct MlpArgs {
   Columns columns;
-  const char* tiles;     // of weights, as `missdiff_fast.networks.tiles.pack` lays them
-  const float* vectors;  // gain, up's and down's bias of each block, bias of the inputs, bias of the outputs
-  int width;             // W
-  int blocks;            // residual blocks
-  int steps;             // of the solver; 0 to predict at the first level
-  int outputs;           // D, or D + C to predict
+  const char* tiles;          // of weights, as `missdiff_fast.networks.tiles.pack` lays them
+  const float* vectors;       // gain, up's and down's bias of each block, bias of the inputs, bias of the outputs
+  int width;                  // W
+  int blocks;                 // residual blocks
+  int steps;                  // of the solver; 0 to predict at the first level
+  int outputs;                // D, or D + C to predict
   const float* levels;        // [steps] sigma
   const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
   const float* coefficients;  // [steps, 4]
@@ -335,8 +335,8 @@ constexpr int kMostWarps = 8;           // of a block
 constexpr int kChunkBytes = 16 * 1024;  // of the stream of weights, which warps wait for together
 constexpr int kStages = 3;              // chunks in shared memory: one in use, the others on their way
 
-// Tiles of weights in the order of their use, over and over: a pass of the network after another. All threads of a block
-// take every tile, through a ring of chunks in shared memory, so that global memory is read once for all of them.
+// Tiles of weights in the order of their use, over and over: a pass of the network after another. All threads of a
+// block take every tile, through a ring of chunks in shared memory, so that global memory is read once for all of them.
 template <class Product>
 class TileStream {
  public:
@@ -514,7 +514,8 @@ struct MlpNarrow {
     }
     sum_rows(sums);
     MISSDIFF_LANES(lane) {
-      mean[lane] = {sums[lane].upper / static_cast<float>(args.width), sums[lane].lower / static_cast<float>(args.width)};
+      mean[lane] = {sums[lane].upper / static_cast<float>(args.width),
+                    sums[lane].lower / static_cast<float>(args.width)};
       sums[lane] = {0.0f, 0.0f};
       MISSDIFF_UNROLL_ALL
       for (int j = 0; j < kPanels; ++j) add_squares(h[j][lane], j, lane, args.width, mean[lane], sums[lane]);

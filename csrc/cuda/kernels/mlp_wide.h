@@ -45,28 +45,20 @@ struct MlpWide {
   // All steps of the rows from `first` on.
   MISSDIFF_INLINE void run_block(const MlpArgs& args, const Cells& cells, Shared& shared, int64_t first) {
     const int workers = kWideWarps * kLanes;
-    MISSDIFF_WARPS(warp) {
-      MISSDIFF_LANES(lane) load_cells(args, cells, first, warp * kLanes + lane, workers);
-    }
+    MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) load_cells(args, cells, first, warp * kLanes + lane, workers); }
     block_barrier();
     const int passes = args.steps > 0 ? args.steps : 1;
     for (int t = 0; t < passes; ++t) {
       predict(args, cells, shared, first, t);
       if (args.steps == 0) break;
       block_barrier();
-      MISSDIFF_WARPS(warp) {
-        MISSDIFF_LANES(lane) softmax_cells(args, cells, warp * kLanes + lane, workers);
-      }
+      MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) softmax_cells(args, cells, warp * kLanes + lane, workers); }
       block_barrier();
-      MISSDIFF_WARPS(warp) {
-        MISSDIFF_LANES(lane) advance_cells(args, cells, first, t, warp * kLanes + lane, workers);
-      }
+      MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) advance_cells(args, cells, first, t, warp * kLanes + lane, workers); }
       block_barrier();
     }
     if (args.steps > 0) {
-      MISSDIFF_WARPS(warp) {
-        MISSDIFF_LANES(lane) store_cells(args, cells, first, warp * kLanes + lane, workers);
-      }
+      MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) store_cells(args, cells, first, warp * kLanes + lane, workers); }
     }
     block_barrier();  // before the memory is used for the next rows
   }
@@ -85,9 +77,9 @@ struct MlpWide {
         for (int item = warp; item < n * kStrips; item += kWideWarps) {
           const int k = item / kStrips, strip = item % kStrips, panel = begin + k;
           MISSDIFF_LANES(lane) {
-            shared.wide[k][strip][lane] = Product::left(
-                panel < flags ? flags_panel(args, first + kPanel * strip, panel, lane)
-                              : shown_panel(args, cells, scales, kPanel * strip, panel - flags, lane));
+            shared.wide[k][strip][lane] =
+                Product::left(panel < flags ? flags_panel(args, first + kPanel * strip, panel, lane)
+                                            : shown_panel(args, cells, scales, kPanel * strip, panel - flags, lane));
           }
         }
       }

@@ -163,9 +163,7 @@ struct InBfloat16 {
     return result;
   }
 
-  MISSDIFF_INLINE Right right(const char* tile, int lane) {
-    return load_as<Right>(tile + 16 * lane);
-  }
+  MISSDIFF_INLINE Right right(const char* tile, int lane) { return load_as<Right>(tile + 16 * lane); }
 
   MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Right>& right) {
 #ifdef __CUDA_ARCH__
