@@ -46,4 +46,13 @@ MISSDIFF_INLINE float square_root(float x) {
 #endif
 }
 
+// a * b + c in one rounding.
+MISSDIFF_INLINE float fused_multiply_add(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
 }  // namespace missdiff

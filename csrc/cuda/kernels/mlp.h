@@ -264,8 +264,8 @@ MISSDIFF_INLINE void add_squares(const Panel& panel, int index, int lane, int wi
       const bool counts = kPanel * index + panel_column(lane, half, i) < width;
       const float upper = counts ? panel.v[half][i] - mean.upper : 0.0f;
       const float lower = counts ? panel.v[half][2 + i] - mean.lower : 0.0f;
-      sums.upper = __builtin_fmaf(upper, upper, sums.upper);
-      sums.lower = __builtin_fmaf(lower, lower, sums.lower);
+      sums.upper = fused_multiply_add(upper, upper, sums.upper);
+      sums.lower = fused_multiply_add(lower, lower, sums.lower);
     }
   }
 }
@@ -297,7 +297,7 @@ MISSDIFF_INLINE Panel normal_panel(const Panel& panel, const RowPair& mean, cons
   for (int half = 0; half < 2; ++half) {
     MISSDIFF_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      result.v[half][i] = __builtin_fmaf(result.v[half][i], gain.v[half][i], shift.v[half][i]);
+      result.v[half][i] = fused_multiply_add(result.v[half][i], gain.v[half][i], shift.v[half][i]);
     }
   }
   return result;

@@ -18,7 +18,7 @@ using PerWarp = PerLane<T>;
 template <class T>
 struct PerWarp {
   T value[kWideWarps];
-  T& operator[](int warp) { return value[warp]; }
+  MISSDIFF_MEMBER T& operator[](int warp) { return value[warp]; }
 };
 #define MISSDIFF_WARPS(warp) for (int warp = 0; warp < kWideWarps; ++warp)
 #endif

@@ -18,8 +18,8 @@ struct alignas(16) Four {
 template <class T>
 struct PerLane {
   T value;
-  __device__ __forceinline__ T& operator[](int) { return value; }
-  __device__ __forceinline__ const T& operator[](int) const { return value; }
+  MISSDIFF_MEMBER T& operator[](int) { return value; }
+  MISSDIFF_MEMBER const T& operator[](int) const { return value; }
 };
 
 #define MISSDIFF_LANES(lane) for (int lane = static_cast<int>(threadIdx.x) % kLanes, turn = 1; turn; turn = 0)
@@ -29,8 +29,8 @@ struct PerLane {
 template <class T>
 struct PerLane {
   T value[kLanes];
-  T& operator[](int lane) { return value[lane]; }
-  const T& operator[](int lane) const { return value[lane]; }
+  MISSDIFF_MEMBER T& operator[](int lane) { return value[lane]; }
+  MISSDIFF_MEMBER const T& operator[](int lane) const { return value[lane]; }
 };
 
 #define MISSDIFF_LANES(lane) for (int lane = 0; lane < kLanes; ++lane)
@@ -111,7 +111,7 @@ MISSDIFF_INLINE void sum_rows(PerLane<RowPair>& sums) {
 
 // left times right, both in the lanes' order: the product's meaning, for the host.
 template <class Left, class Right>
-void multiply_panels(PerLane<Panel>& sums, Left left, Right right) {
+MISSDIFF_INLINE void multiply_panels(PerLane<Panel>& sums, Left left, Right right) {
   float a[kPanel][kPanel], b[kPanel][kPanel];
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int half = 0; half < 2; ++half) {
