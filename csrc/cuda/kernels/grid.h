@@ -34,7 +34,8 @@ struct Divider {
   uint32_t divisor;
   uint64_t factor;
   Divider() = default;
-  explicit Divider(int64_t d) : divisor(static_cast<uint32_t>(d)), factor(((uint64_t{1} << 40) + d - 1) / d) {}
+  MISSDIFF_MEMBER explicit Divider(int64_t d)
+      : divisor(static_cast<uint32_t>(d)), factor(((uint64_t{1} << 40) + d - 1) / d) {}
 };
 
 MISSDIFF_INLINE int quotient(int n, const Divider& by) {

@@ -107,19 +107,18 @@ MISSDIFF_INLINE void sum_rows(PerLane<RowPair>& sums) {
 #endif
 }
 
-#ifndef __CUDA_ARCH__
+// A panel times a tile, by the definition, both in the lanes' order: what the host does for the instructions below.
+struct Factors {
+  float left[kLanes][2][4], right[kLanes][8];
+};
 
-// left times right, both in the lanes' order: the product's meaning, for the host.
-template <class Left, class Right>
-MISSDIFF_INLINE void multiply_panels(PerLane<Panel>& sums, Left left, Right right) {
+MISSDIFF_INLINE void multiply_factors(PerLane<Panel>& sums, const Factors& factors) {
   float a[kPanel][kPanel], b[kPanel][kPanel];
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) a[panel_row(lane, i)][panel_column(lane, half, i)] = left(lane, half, i);
-      for (int tile = 0; tile < 2; ++tile) {
-        for (int i = 0; i < 2; ++i) {
-          b[8 * half + 2 * (lane % 4) + i][8 * tile + lane / 4] = right(lane, 4 * tile + 2 * half + i);
-        }
+      for (int i = 0; i < 4; ++i) {
+        a[panel_row(lane, i)][panel_column(lane, half, i)] = factors.left[lane][half][i];
+        b[8 * (i / 2) + 2 * (lane % 4) + i % 2][8 * half + lane / 4] = factors.right[lane][4 * half + i];
       }
     }
   }
@@ -135,8 +134,6 @@ MISSDIFF_INLINE void multiply_panels(PerLane<Panel>& sums, Left left, Right righ
     }
   }
 }
-
-#endif
 
 // How a panel of rows is multiplied by a tile of 16 inputs to 16 outputs. A tile's numbers lie in the lanes' order:
 // lane 4 g + t has the weights of inputs 8 half + 2 t + i and outputs 8 tile + g, in the order (tile, half, i).
@@ -177,9 +174,14 @@ struct InBfloat16 {
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[2 * tile]), "r"(b[2 * tile + 1]));
     }
 #else
-    multiply_panels(
-        sums, [&](int lane, int half, int i) { return unpack(left[lane].words[2 * half + i / 2], i % 2); },
-        [&](int lane, int e) { return unpack(right[lane].words[e / 2], e % 2); });
+    Factors factors;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (int e = 0; e < 8; ++e) {
+        factors.left[lane][e / 4][e % 4] = unpack(left[lane].words[e / 2], e % 2);
+        factors.right[lane][e] = unpack(right[lane].words[e / 2], e % 2);
+      }
+    }
+    multiply_factors(sums, factors);
 #endif
   }
 
@@ -228,7 +230,16 @@ struct InWords {
 #endif
   }
 
-#ifdef __CUDA_ARCH__
+#ifndef __CUDA_ARCH__
+  MISSDIFF_INLINE Factors factors_of(const PerLane<Left>& left, const PerLane<Right>& right) {
+    Factors factors;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      __builtin_memcpy(factors.left[lane], left[lane].v, sizeof factors.left[lane]);
+      __builtin_memcpy(factors.right[lane], right[lane].v, sizeof factors.right[lane]);
+    }
+    return factors;
+  }
+#else
   // Eight inputs at a time. The instruction has inputs t and t + 4 where the lanes hold 2 t and 2 t + 1: the order of a
   // sum's terms is free, as long as both sides have the same.
   static __device__ __forceinline__ void multiply_half(float* c, const float* a, float b0, float b1) {
@@ -260,9 +271,7 @@ struct InTf32 : InWords {
       multiply_half(sums.value.v[part / 2], left.value.v[part % 2], b[0], b[1]);
     }
 #else
-    multiply_panels(
-        sums, [&](int lane, int half, int i) { return left[lane].v[half][i]; },
-        [&](int lane, int e) { return right[lane].v[e]; });
+    multiply_factors(sums, factors_of(left, right));
 #endif
   }
 };
@@ -294,9 +303,7 @@ struct InFloat32 : InWords {
       }
     }
 #else
-    multiply_panels(
-        sums, [&](int lane, int half, int i) { return left[lane].v[half][i]; },
-        [&](int lane, int e) { return right[lane].v[e]; });
+    multiply_factors(sums, factors_of(left, right));
 #endif
   }
 
