@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import platform
@@ -77,10 +78,20 @@ def load_cuda() -> bool:
     if not load() or torch.version.cuda is None or not _extensions("_cuda"):
         return False
     try:
-        importlib.import_module("._cuda", __package__)
-    except ImportError as error:
+        _import_cuda()
+    except (ImportError, OSError) as error:
         raise ImportError(_broken(_facts(), f"{', '.join(_extensions('_cuda'))}: {error}")) from error
     return True
+
+
+def _import_cuda() -> None:
+    try:
+        importlib.import_module("._cuda", __package__)
+    except ImportError:
+        # Built under a torch for the CPU it does not name the library of torch's that it needs; once that is in sight of
+        # all, it is found.
+        ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"), mode=ctypes.RTLD_GLOBAL)
+        importlib.import_module("._cuda", __package__)
 
 
 def without_cuda(device: torch.device) -> str | None:

@@ -44,7 +44,7 @@ class MissDiff:
     random_state : int, optional
         Seed of everything random. None draws one from the system's entropy at every call.
     device : str
-        "auto", "cpu" or "cuda".
+        "auto", "cpu", "cuda" or, of several, "cuda:1".
     backend : str
         "native" (compiled ops), "reference" (plain PyTorch) or "auto".
     refine : bool

@@ -195,7 +195,11 @@ def draw(
     levels = sigmas[:-1].float().to(device)
     keys = make_keys(seed, solver.steps + 1, device)
     native = passes_natively(network, backend)
-    solve = partial(backend.mlp_sample, precision=solver.precision) if native else partial(reference.mlp_sample, step=backend.step)
+    solve = (
+        partial(backend.mlp_sample, precision=solver.precision)
+        if native
+        else partial(reference.mlp_sample, step=backend.step)
+    )
 
     def work(start: int, piece: EncodedTable) -> Tensor:
         rows = torch.arange(start, start + len(piece), device=device)

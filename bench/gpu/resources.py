@@ -23,6 +23,8 @@ STORED = ROOT / "csrc" / "cuda" / "resources.json"
 Taken = dict[str, int]  # registers, and bytes of spills, stack and shared memory
 Resources = dict[str, dict[str, Taken]]  # by architecture and kernel
 
+BUILD = ROOT / "missdiff_fast" / "_build.json"
+
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(sm_\w+)'")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
@@ -68,6 +70,26 @@ def of_build(files: Iterable[Path]) -> Resources:
     return {architecture: dict(sorted(kernels.items())) for architecture, kernels in sorted(resources.items())}
 
 
+def compiler() -> str:
+    """The version of nvcc that the last build in the project's folder had: another one chooses other registers."""
+    return str(json.loads(BUILD.read_text(encoding="utf-8"))["cuda"])
+
+
+def stored() -> tuple[str, Resources]:
+    """What is stored, and of which nvcc."""
+    content = json.loads(STORED.read_text(encoding="utf-8"))
+    return content.pop("nvcc"), content
+
+
+def write(resources: Resources) -> None:
+    """Store these, a line for each kernel."""
+    parts = [f'"nvcc": {json.dumps(compiler())}']
+    for architecture, kernels in resources.items():
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(taken)}" for name, taken in kernels.items())
+        parts.append(f"{json.dumps(architecture)}: {{\n{lines}\n }}")
+    STORED.write_text("{\n " + ",\n ".join(parts) + "\n}\n", encoding="utf-8")
+
+
 def complaints(taken: Resources, allowed: Resources) -> Iterator[str]:
     """What takes more than it may, of the architectures that both know."""
     for architecture in taken.keys() & allowed.keys():
@@ -92,9 +114,13 @@ def main() -> int:
         print("no build with MISSDIFF_CUDA=on was found in build/", file=sys.stderr)
         return 1
     if save:
-        STORED.write_text(json.dumps(taken, indent=1) + "\n", encoding="utf-8")
+        write(taken)
         return 0
-    found = sorted(complaints(taken, json.loads(STORED.read_text(encoding="utf-8"))))
+    version, allowed = stored()
+    if version != compiler():
+        print(f"stored is what nvcc {version} took; this build is of {compiler()}", file=sys.stderr)
+        return 1
+    found = sorted(complaints(taken, allowed))
     print("\n".join(found) or f"{sum(map(len, taken.values()))} kernels, none over what is stored")
     return int(bool(found))
 

@@ -6,7 +6,14 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from missdiff_fast.config._checks import check_choice, check_least, check_positive, check_share, check_whole, check_whole_or_none
+from missdiff_fast.config._checks import (
+    check_choice,
+    check_least,
+    check_positive,
+    check_share,
+    check_whole,
+    check_whole_or_none,
+)
 
 
 @dataclass(frozen=True)
