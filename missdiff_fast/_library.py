@@ -88,8 +88,7 @@ def _import_cuda() -> None:
     try:
         importlib.import_module("._cuda", __package__)
     except ImportError:
-        # Built under a torch for the CPU it does not name the library of torch's that it needs; once that is in sight of
-        # all, it is found.
+        # Built under a torch for the CPU, it does not name the library of torch's that it needs.
         ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"), mode=ctypes.RTLD_GLOBAL)
         importlib.import_module("._cuda", __package__)
 

@@ -441,7 +441,7 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
     return _op("decode")(x, offsets, boundaries, starts)
 
 
-def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor, *, precision: str = "float32") -> Tensor:
+def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor, *, precision: str | None = None) -> Tensor:
     """What the network predicts of rows at one noise level; see `missdiff_fast.reference.mlp_predict`.
 
     One pass over tiles of 60 rows, whose activations stay in the cache; on a CUDA device of 16 rows, in registers. A
