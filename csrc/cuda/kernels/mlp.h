@@ -405,6 +405,7 @@ struct MlpNarrow {
 
   // All steps of the 16 rows from `first` on.
   MISSDIFF_INLINE void run_warp(const MlpArgs& args, const Cells& cells, int64_t first, TileStream<Product>& stream) {
+    warp_barrier();  // all lanes are done with the rows before
     MISSDIFF_LANES(lane) load_cells(args, cells, first, lane, kLanes);
     warp_barrier();
     const int passes = args.steps > 0 ? args.steps : 1;
