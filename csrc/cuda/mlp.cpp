@@ -56,9 +56,9 @@ struct Network {
   void run(int64_t precision, const Device& device) {
     if (args.num_rows == 0 || args.outputs == 0) return;
     MlpPlan plan{};
-    STD_TORCH_CHECK(fits_mlp(args, static_cast<Precision>(precision)), "a network ", args.width,
-                    " wide has no room in this card's shared memory at this precision; use bfloat16");
     device.check(plan_mlp(args, static_cast<Precision>(precision), &plan));
+    STD_TORCH_CHECK(plan.fits, "a network ", args.width, " wide has no room in the shared memory of device ",
+                    x.get_device_index(), " at this precision; use bfloat16");
     std::optional<Tensor> scratch;
     if (plan.scratch_bytes > 0) {
       scratch = empty(x, {plan.scratch_bytes}, ScalarType::Byte);

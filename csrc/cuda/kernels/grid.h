@@ -18,6 +18,8 @@
 #include <cuda_runtime.h>
 #endif
 
+struct CUstream_st;
+
 namespace missdiff {
 
 constexpr int kThreads = 256;  // of a block, where a kernel has no reason for another number
@@ -74,7 +76,7 @@ MISSDIFF_INLINE void require(bool condition) {
 }
 
 // The stream as the CUDA runtime's cudaStream_t, whose header only the .cu files need.
-using Stream = struct CUstream_st*;
+using Stream = CUstream_st*;
 
 // Puts a kernel on a stream. The result is the cudaError_t of the launch; of the run, which is asynchronous, it tells
 // nothing. Instantiated in the kernel's .cu file.

@@ -20,25 +20,20 @@ int64_t cells_of_block(const MlpArgs& args, const MlpKernel& kernel, int warps) 
   return kernel.wide ? cell_bytes(kWideRows, args.stride) : warps * cell_bytes(kPanel, args.stride);
 }
 
-int most_shared_bytes() {
-  int device = 0, bytes = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  return cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess ? bytes : 0;
-}
-
 }  // namespace
 
-bool fits_mlp(const MlpArgs& args, Precision precision) {
-  return find(args, precision).shared_bytes <= most_shared_bytes();
-}
-
 int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan) {
-  int device = 0, processors = 0;
+  int device = 0, processors = 0, most_bytes = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
   if (error != cudaSuccess) return error;
   const MlpKernel kernel = find(args, precision);
-  const int64_t room = most_shared_bytes() - kernel.shared_bytes;
+  const int64_t room = most_bytes - kernel.shared_bytes;
+  plan->fits = room >= 0;
+  if (!plan->fits) return cudaSuccess;
   bool shared = true;
   if (kernel.wide) {
     plan->warps = kWideWarps;

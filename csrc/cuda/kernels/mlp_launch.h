@@ -8,6 +8,7 @@ namespace missdiff {
 enum class Precision : int { kBfloat16, kTf32, kFloat32 };
 
 struct MlpPlan {
+  bool fits;              // whether the card has the shared memory that the kernel needs beside its cells
   int warps;              // of a block
   int blocks;             // of the grid, which go on to further rows until all are done
   int64_t scratch_bytes;  // for `MlpArgs::scratch`; 0 where shared memory has room
@@ -57,9 +58,6 @@ MISSDIFF_INLINE void describe_mlp(MlpArgs& args, const char* weights, int width,
   args.by_quads = Divider(columns.width > 0 ? (columns.width + 3) / 4 : 1);
   args.by_groups = Divider(columns.categorical > 0 ? columns.categorical : 1);
 }
-
-// Whether the current device has the shared memory that a kernel needs beside its cells.
-bool fits_mlp(const MlpArgs& args, Precision precision);
 
 // Both give a cudaError_t. The plan is for the current device; the launch fills in the args what it decides.
 int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan);

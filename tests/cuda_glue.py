@@ -1,0 +1,84 @@
+"""Calls the CUDA ops' glue with tensors of the CPU, and prints what came of each as JSON; see tests/cuda_glue.c.
+
+Run by tests/test_cuda_glue.py in a process of its own, as torch is lied to in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import sys
+from typing import Any
+
+import torch
+from batches import LAYOUTS, make_batch, make_prediction
+from test_mlp_sample import example
+
+from missdiff_fast import ops  # which loads the ops' schemas
+from missdiff_fast.networks import tiles
+from missdiff_fast.networks.packing import shifts
+
+CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+
+
+def calls(size: int) -> dict[str, tuple[Any, ...]]:
+    """Every op's name and arguments, as `missdiff_fast.ops` gives them."""
+    batch, layout = make_batch(LAYOUTS["mixed"], size), LAYOUTS["mixed"]
+    D, C, table = layout.width, layout.num_continuous, batch.table
+    cells = table.continuous, table.codes, table.offsets
+    x, weights = make_prediction(size, D), torch.zeros(48)
+    starts = torch.zeros(C + 1, dtype=torch.int64)
+    found: dict[str, tuple[Any, ...]] = {
+        "uniform": (batch.rows, 5, batch.key),
+        "normal": (batch.rows, 5, batch.key),
+        "masked_loss": (
+            *(make_prediction(size, D + C), table.continuous, table.codes, table.values, table.offsets),
+            *(batch.rows, batch.states, batch.weight, 0.3, None),
+        ),
+        "masked_noise_loss": (x, *cells, batch.rows, batch.states, batch.key),
+        "step": (x, x, None, batch.states, table.offsets, torch.ones(4), batch.rows, batch.key, True),
+        "decode": (x, table.offsets, torch.empty(0), starts),
+        "adamw": (*(weights.clone() for _ in range(4)), weights, torch.ones(3, dtype=torch.float64)),
+    }
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        scales = batch.rows, batch.states, batch.alpha, batch.sigma, batch.key
+        found[f"perturb {dtype}"] = (*cells, *scales, D, 0.0, 1.0, dtype)
+    for width in (20, 300):
+        call = example(layout, size, width=width)
+        for number, precision in enumerate(tiles.PRECISIONS):
+            packed, level_shifts = tiles.pack(call.network, precision), shifts(call.network, call.levels)
+            first = call.x, call.states, packed, call.offsets
+            rest = call.coefficients, call.rows, call.keys, number
+            found[f"mlp_sample {width} {precision}"] = (*first, call.levels, level_shifts, *rest)
+            found[f"mlp_predict {width} {precision}"] = (*first, call.levels[:1], level_shifts[:1], number)
+    return found
+
+
+def outcome(name: str, arguments: tuple[Any, ...]) -> str:
+    try:
+        result = getattr(torch.ops.missdiff_fast, name.split()[0]).default.redispatch(CUDA, *arguments)
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    results = result if isinstance(result, tuple) else (result,)
+    return "done: " + ", ".join(str(list(x.shape)) for x in results if x is not None)
+
+
+def main(stub: str) -> None:
+    assert ops.mlp_sample is not None
+    ctypes.CDLL(stub, mode=ctypes.RTLD_GLOBAL)
+    importlib.import_module("missdiff_fast._cuda")
+    with torch.no_grad():
+        found = {size: {name: outcome(name, given) for name, given in calls(size).items()} for size in (0, 7)}
+        wrong = dict(calls(7))
+        wrong_outcomes = {
+            "states": outcome("perturb", (*wrong["perturb torch.float32"][:4], torch.zeros(7, 3, dtype=torch.uint8))
+                              + wrong["perturb torch.float32"][5:]),
+            "weights": outcome("mlp_predict", (*wrong["mlp_predict 20 tf32"][:2], torch.zeros(8, dtype=torch.uint8))
+                               + wrong["mlp_predict 20 tf32"][3:]),
+        }  # fmt: skip
+    print(json.dumps({"empty": found[0], "rows": found[7], "wrong": wrong_outcomes}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
