@@ -90,6 +90,21 @@ def torch_cuda() -> str | None:
     return found.group(1) if found else None
 
 
+def nvcc_release(path: str) -> tuple[int, int]:
+    """The version of CUDA that an nvcc is of."""
+    told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"release (\d+)\.(\d+)", told)
+    if not found:
+        raise UnusableError(f"{path} --version tells no release; name a working nvcc in CUDACXX")
+    return int(found.group(1)), int(found.group(2))
+
+
+def architectures(nvcc: str) -> list[str]:
+    """What kernels are built for by default, as far as the nvcc knows it; the last also as PTX, for later cards."""
+    known = ["80", "86", "89", "90", *(["100"] if nvcc_release(nvcc) >= (12, 8) else [])]
+    return [*(f"{architecture}-real" for architecture in known[:-1]), known[-1]]
+
+
 def cuda_compiler() -> str:
     """Path of an nvcc of the major version of torch's CUDA."""
     named, home = os.environ.get("CUDACXX"), os.environ.get("CUDA_HOME") or "/usr/local/cuda"
@@ -99,15 +114,11 @@ def cuda_compiler() -> str:
         raise UnusableError(
             f"{missing} was not found; install the CUDA toolkit, put nvcc on PATH, or name it in CUDACXX"
         )
-    told = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
-    found = re.search(r"release (\d+)\.(\d+)", told)
-    if not found:
-        raise UnusableError(f"{path} --version tells no release; name a working nvcc in CUDACXX")
-    own, wanted = found.group(1), (torch_cuda() or found.group(1)).split(".")[0]
-    if own != wanted:
+    (own, minor), wanted = nvcc_release(path), torch_cuda()
+    if wanted is not None and str(own) != wanted.split(".")[0]:
         raise UnusableError(
-            f"{path} is of CUDA {own}.{found.group(2)}, but torch of CUDA {torch_cuda()}, and kernels of another major "
-            "version need another driver; name an nvcc of torch's version in CUDACXX"
+            f"{path} is of CUDA {own}.{minor}, but torch of CUDA {wanted}, and kernels of another major version need "
+            "another driver; name an nvcc of torch's version in CUDACXX"
         )
     return path
 
@@ -132,7 +143,18 @@ class CMakeBuild(build_ext):
             print(warning, file=sys.stderr)
             self.leave_out(package, "no", f"{reason}; then install the package again")
         else:
-            self.build(package, *tools, self.cuda_requirements(cuda))
+            nvcc = self.cuda_requirements(cuda)
+            try:
+                self.build(package, *tools, nvcc)
+            except CompileError:
+                if nvcc is None or cuda == "on":
+                    raise
+                print(
+                    "WARNING: missdiff_fast is installed WITHOUT its CUDA kernels, since the build with them failed; "
+                    "its output is above",
+                    file=sys.stderr,
+                )
+                self.build(package, *tools, None)
 
     def cuda_requirements(self, cuda: str) -> str | None:
         """Path of nvcc, or None where the CUDA kernels are left out."""
@@ -179,6 +201,7 @@ class CMakeBuild(build_ext):
         ]
         if nvcc:
             configure += ["-DMISSDIFF_CUDA=ON", f"-DCMAKE_CUDA_COMPILER={nvcc}"]
+            configure.append(f"-DCMAKE_CUDA_ARCHITECTURES={';'.join(architectures(nvcc))}")
         else:
             configure.append("-DMISSDIFF_CUDA=OFF")
             for stale in package.glob("_cuda.*"):

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 _FOLDER = Path(__file__).parent
+_BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
 
 @cache
@@ -99,12 +100,17 @@ def without_cuda(device: torch.device) -> str | None:
         return _missing(_facts())
     if not load_cuda():
         torch_build = f"torch {torch.__version__}"
-        built = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
         if torch.version.cuda is None:
-            return f"{torch_build} is built without CUDA; install a torch for CUDA, then run {built}"
-        return f"missdiff_fast was installed without its CUDA kernels; with nvcc at hand run {built}"
-    have = torch.cuda.get_device_capability(device)
-    architectures = importlib.import_module("._cuda", __package__).build_info()["architectures"]
+            return f"{torch_build} is built without CUDA; install a torch for CUDA, then run {_BUILD}"
+        return f"missdiff_fast was installed without its CUDA kernels; with nvcc at hand run {_BUILD}"
+    built = importlib.import_module("._cuda", __package__).build_info()
+    if built["cuda"].split(".")[0] != torch.version.cuda.split(".")[0]:
+        return (
+            f"the kernels were compiled by CUDA {built['cuda']}, and torch {torch.__version__} is of CUDA "
+            f"{torch.version.cuda}, whose driver need not run them; name an nvcc of torch's version in CUDACXX and run "
+            f"{_BUILD}"
+        )
+    have, architectures = torch.cuda.get_device_capability(device), built["architectures"]
     if _runs_on(architectures, have):
         return None
     name, number = torch.cuda.get_device_name(device), "".join(map(str, have))

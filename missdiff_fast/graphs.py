@@ -131,7 +131,7 @@ class Recorded:
             rehearse(self._step, self._changed)
         here.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=side):  # torch's own for this may be another card's
             self._step()
         return graph
 

@@ -205,8 +205,9 @@ class GraphLearner:
         needed = self._needed(lessons, rates)
         if self._reel is None or self._recorded is None:
             self._reel = reel = Reel(len(lessons), [x[0] for x in needed])
+            table = lessons.table  # the lessons themselves are not kept
             self._recorded = Recorded(
-                lambda: self._step(lessons.table, reel),
+                lambda: self._step(table, reel),
                 lambda: [*self.state.flat(), *reel.changed()],
                 self.column_weight.device,
             )

@@ -14,6 +14,7 @@ float16, beside bfloat16, is accepted on CUDA alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -49,6 +50,8 @@ if _NATIVE:
     from missdiff_fast import _registrations
 
     _registrations.register()
+    with suppress(ImportError):  # which `_library.without_cuda` raises where a CUDA device is asked for
+        _library.load_cuda()
 
 _TABLE_TYPES = (torch.float32, torch.float64)
 

@@ -90,6 +90,16 @@ def over_tiles(
     return shrinking(table, NATIVE_TILE[table.device.type], work, padded=False)
 
 
+def _refusals(device: torch.device) -> int:
+    """How often a GPU has had no memory so far."""
+    return int(torch.cuda.memory_stats(device)["num_ooms"]) if device.type == "cuda" else 0
+
+
+def _out_of_memory(error: RuntimeError, device: torch.device, before: int) -> bool:
+    """Whether an error tells that a GPU had no memory: an op of the stable ABI raises no other error for it."""
+    return isinstance(error, torch.cuda.OutOfMemoryError) or _refusals(device) > before
+
+
 def shrinking(
     table: EncodedTable,
     size: int,
@@ -126,10 +136,12 @@ def shrinking(
     start = 0
     while start < len(table):
         stop, piece = min(start + size, len(table)), next(tiles(table, size, padded=padded, first=start))[2]
-        failure = None
+        failure, before = None, _refusals(table.device)
         try:
             result = work(start, piece)
-        except torch.cuda.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not _out_of_memory(error, table.device, before):
+                raise
             failure = error.with_traceback(None)  # whose frames would keep what they have in the GPU's memory
         if failure is None:
             yield start, stop, result

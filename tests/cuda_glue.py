@@ -70,14 +70,14 @@ def main(stub: str) -> None:
     importlib.import_module("missdiff_fast._cuda")
     with torch.no_grad():
         found = {size: {name: outcome(name, given) for name, given in calls(size).items()} for size in (0, 7)}
-        wrong = dict(calls(7))
-        wrong_outcomes = {
-            "states": outcome("perturb", (*wrong["perturb torch.float32"][:4], torch.zeros(7, 3, dtype=torch.uint8))
-                              + wrong["perturb torch.float32"][5:]),
-            "weights": outcome("mlp_predict", (*wrong["mlp_predict 20 tf32"][:2], torch.zeros(8, dtype=torch.uint8))
-                               + wrong["mlp_predict 20 tf32"][3:]),
-        }  # fmt: skip
-    print(json.dumps({"empty": found[0], "rows": found[7], "wrong": wrong_outcomes}))
+        given = calls(7)
+        perturb, predict = given["perturb torch.float32"], given["mlp_predict 20 tf32"]
+        states, weights = torch.zeros(7, 3, dtype=torch.uint8), torch.zeros(8, dtype=torch.uint8)
+        wrong = {
+            "states": outcome("perturb", (*perturb[:4], states, *perturb[5:])),
+            "weights": outcome("mlp_predict", (*predict[:2], weights, *predict[3:])),
+        }
+    print(json.dumps({"empty": found[0], "rows": found[7], "wrong": wrong}))
 
 
 if __name__ == "__main__":

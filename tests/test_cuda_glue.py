@@ -43,17 +43,17 @@ def test_every_op_comes_to_its_launch(outcomes: Any) -> None:
     """Arguments are unpacked, checked and laid out; then there is no driver."""
     assert len({name.split()[0] for name in outcomes["rows"]}) == 10
     for name, told in outcomes["rows"].items():
-        assert told.startswith("a CUDA kernel could not be started on device 0: "), f"{name}: {told}"
+        assert "a CUDA kernel could not be started on device 0: " in told, f"{name}: {told}"
 
 
 def test_nothing_is_started_for_no_rows(outcomes: Any) -> None:
     for name, told in outcomes["empty"].items():
         if name.split()[0] in ("masked_loss", "masked_noise_loss", "adamw"):  # a value is written all the same
-            assert told.startswith("a CUDA kernel could not be started"), f"{name}: {told}"
+            assert "a CUDA kernel could not be started" in told, f"{name}: {told}"
         else:
             assert told.startswith("done: [0, "), f"{name}: {told}"
 
 
 def test_what_a_kernel_could_not_bear_is_refused(outcomes: Any) -> None:
-    assert "have an encoded width" in outcomes["wrong"]["states"] or "cannot have" in outcomes["wrong"]["states"]
+    assert "offsets hold 5 groups" in outcomes["wrong"]["states"]
     assert "weights hold 8 bytes, not the" in outcomes["wrong"]["weights"]

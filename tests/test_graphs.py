@@ -115,12 +115,14 @@ def test_divergence_is_an_error(native: ModuleType, monkeypatch: pytest.MonkeyPa
         train(make_network(LAYOUTS["mixed"], 24, 2), table, ObjectiveConfig(), phase, native, 0, History())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no CUDA device")
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
 @pytest.mark.parametrize("refine", [False, True])
-def test_a_replayed_step_is_the_step(native: ModuleType, monkeypatch: pytest.MonkeyPatch, refine: bool) -> None:
-    ours, history = _train(GraphLearner, native, monkeypatch, device="cuda", refine=refine)
+def test_a_replayed_step_is_the_step(
+    device: torch.device, native: ModuleType, monkeypatch: pytest.MonkeyPatch, refine: bool
+) -> None:
+    ours, history = _train(GraphLearner, native, monkeypatch, device=str(device), refine=refine)
     monkeypatch.setattr(learners, "Recorded", lambda step, *_: _Plain(step))
-    called, other = _train(GraphLearner, native, monkeypatch, device="cuda", refine=refine)
+    called, other = _train(GraphLearner, native, monkeypatch, device=str(device), refine=refine)
     torch.testing.assert_close(history.loss, other.loss, rtol=1e-5, atol=0)
     torch.testing.assert_close(flatten(ours), flatten(called), rtol=0, atol=1e-5)
     cpu, _ = _train(NativeLearner, native, monkeypatch, refine=refine)

@@ -176,7 +176,8 @@ def test_why_a_gpu_runs_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "load", lambda: True)
     monkeypatch.setattr(_library, "load_cuda", lambda: True)
-    kernels = SimpleNamespace(build_info=lambda: {"architectures": "80-real 90"})
+    kernels = SimpleNamespace(build_info=lambda: {"architectures": "80-real 90", "cuda": "13.0.88"})
+    monkeypatch.setattr(torch.version, "cuda", "13.2")
     monkeypatch.setitem(sys.modules, "missdiff_fast._cuda", kernels)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
@@ -185,6 +186,8 @@ def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "CMAKE_CUDA_ARCHITECTURES=75" in told
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     assert _library.without_cuda(torch.device("cuda")) is None
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    assert "compiled by CUDA 13.0.88, and torch" in str(_library.without_cuda(torch.device("cuda")))
 
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is one for CUDA")

@@ -68,9 +68,12 @@ def test_native_rows_need_no_company(native: ModuleType, monkeypatch: pytest.Mon
     known = unknown(250, LAYOUT, CPU)
     known.continuous[::2, 0] = 1.25
     mlp_sample = native.mlp_sample
-    monkeypatch.setattr(
-        native, "mlp_sample", lambda network, x, *rest: sizes.append(len(x)) or mlp_sample(network, x, *rest)
-    )
+
+    def counted(network: Denoiser, x: Tensor, *rest: Any, **options: Any) -> Tensor:
+        sizes.append(len(x))
+        return mlp_sample(network, x, *rest, **options)
+
+    monkeypatch.setattr(native, "mlp_sample", counted)
     [(start, stop, whole)] = draw(network, known, solver, native, 0)
     assert (start, stop) == (0, 250)
     monkeypatch.setitem(sampling.NATIVE_TILE, "cpu", 100)
@@ -121,10 +124,10 @@ def test_native_tiles_shrink_without_a_change(native: ModuleType, monkeypatch: p
     [(_, _, whole)] = draw(network, known, solver, native, 0)
     mlp_sample, calls = native.mlp_sample, iter(range(100))
 
-    def once_full(network: Denoiser, x: Tensor, *rest: Any) -> Tensor:
+    def once_full(network: Denoiser, x: Tensor, *rest: Any, **options: Any) -> Tensor:
         if next(calls) in (0, 2):  # memory that others have taken meanwhile, in the midst of the table too
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-        return mlp_sample(network, x, *rest)
+        return mlp_sample(network, x, *rest, **options)
 
     monkeypatch.setattr(native, "mlp_sample", once_full)
     monkeypatch.setitem(sampling.NATIVE_TILE, "cpu", 1024)
@@ -168,3 +171,20 @@ def test_cells_that_are_not_finite_are_an_error(backend: ModuleType) -> None:
 
     with pytest.raises(FloatingPointError, match="lower learning_rate"):
         list(draw(Broken(), unknown(3, LAYOUT, CPU), SolverConfig(), backend, 0))
+
+
+def test_an_ops_error_that_a_gpu_had_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ops of the stable ABI raise a plain RuntimeError: the allocator's own count tells it from others."""
+    refusals, table = iter([0, 1, 1, 1, 1, 1]), unknown(600, LAYOUT, CPU)
+    monkeypatch.setattr(sampling, "_refusals", lambda device: next(refusals))
+
+    def work(start: int, piece: EncodedTable) -> Tensor:
+        if len(piece) > 300:
+            raise RuntimeError("new_empty API call failed")
+        return piece.continuous
+
+    with pytest.warns(RuntimeWarning, match="does not hold 600 rows at once: going on with 300"):
+        parts = list(sampling.shrinking(table, 600, work, padded=False))
+    assert [(start, stop) for start, stop, _ in parts] == [(0, 300), (300, 600)]
+    with pytest.raises(RuntimeError, match="API call failed"):
+        list(sampling.shrinking(table, 600, work, padded=False))

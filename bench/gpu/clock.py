@@ -92,9 +92,14 @@ def capture(function: Function, device: torch.device) -> Function:
     torch.cuda.current_stream(device).wait_stream(side)
     torch.cuda.synchronize(device)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side):
         function()
-    return graph.replay
+
+    def replay() -> None:
+        assert function is not None  # a graph does not keep what it reads, and the function does
+        graph.replay()
+
+    return replay
 
 
 @contextmanager

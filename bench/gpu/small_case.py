@@ -135,6 +135,22 @@ def mlp_sample(batch: Batch, device: torch.device) -> None:
             _near(ops.mlp_sample(network.to(device), *there, precision=precision), truth, greatest)
 
 
+def many_rows(batch: Batch, device: torch.device) -> None:
+    """So many that blocks have several warps, which share a ring of weights; rows of them as they are by themselves."""
+    processors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+    many = batch.rows.repeat(2 * 16 * processors // len(batch.rows) + 1)
+    network = _network(batch, WIDTHS[1]).to(device)
+    x, states = (
+        make_prediction(len(many), batch.table.layout.width),
+        batch.states.repeat(len(many) // len(batch.rows), 1),
+    )
+    keys, levels = reference.make_key(3, 0)[None], torch.tensor([2.0])
+    rest = batch.table.layout.offsets(), levels, torch.tensor([[0.5, 0.5, 0.0, 0.3]])
+    there = [tensor.to(device) for tensor in (x, states, *rest, many, keys)]
+    few = [*(tensor[:20] for tensor in there[:2]), *there[2:5], there[5][:20], there[6]]
+    assert torch.equal(ops.mlp_sample(network, *there)[:20], ops.mlp_sample(network, *few))
+
+
 def mlp_train_step(batch: Batch, device: torch.device) -> None:
     """Two steps: the losses, and the weights afterwards."""
     found = []
@@ -152,7 +168,8 @@ def mlp_train_step(batch: Batch, device: torch.device) -> None:
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
-        uniform, perturb, masked_loss, masked_noise_loss, step, decode, mlp_predict, mlp_sample, mlp_train_step
+        uniform, perturb, masked_loss, masked_noise_loss, step, decode, mlp_predict, mlp_sample, many_rows,
+        mlp_train_step,
     )
 }  # fmt: skip
 

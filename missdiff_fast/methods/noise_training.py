@@ -94,9 +94,9 @@ class NoiseLearner:
                         progress.add(reel.given[done : done + count].sum(), count)
                         done += count
         finally:
-            recorded.release()
             for weight in self.weights:
-                weight.grad = None  # which lay in the graph's memory
+                weight.grad = None  # which lies in the graph's memory
+            recorded.release()
 
     def _step(self, reel: Reel, noisy: Tensor) -> None:
         reel.take()

@@ -88,6 +88,18 @@ int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream
 
 #ifdef __CUDACC__
 
+// Lets a kernel have all the shared memory of the current device: always as much, as the limit is one for all threads of
+// the host, and another's launch must not find it lowered.
+inline cudaError_t allow_shared_memory(const void* kernel) {
+  int device = 0, most = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
+  if (error != cudaSuccess) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+
 template <class Kernel, int phase>
 __device__ __forceinline__ void run_phases(const typename Kernel::Args& args, const Place& place, char* shared) {
   Kernel::template run<phase>(args, place, shared);
@@ -106,10 +118,9 @@ __global__ void __launch_bounds__(Kernel::kThreads) run_grid(const __grid_consta
 template <class Kernel>
 int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream) {
   if (blocks == 0) return cudaSuccess;
-  const int64_t bytes = Kernel::shared_bytes(args);  // above 48 KiB a kernel has to ask for them
-  if (bytes > 48 * 1024) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(run_grid<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  const int64_t bytes = Kernel::shared_bytes(args);
+  if (bytes > 48 * 1024) {  // for more a kernel has to ask
+    const cudaError_t error = allow_shared_memory(reinterpret_cast<const void*>(run_grid<Kernel>));
     if (error != cudaSuccess) return error;
   }
   run_grid<Kernel><<<static_cast<unsigned>(blocks), Kernel::kThreads, static_cast<size_t>(bytes), stream>>>(args);

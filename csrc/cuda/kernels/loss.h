@@ -304,7 +304,7 @@ struct NoiseLoss {
           grad(grad_),
           partials(partials_),
           stage(batch_.columns.width, false),
-          quads((batch_.columns.width + 3) / 4) {}
+          quads(batch_.columns.width > 0 ? (batch_.columns.width + 3) / 4 : 1) {}
   };
   static constexpr int kThreads = missdiff::kThreads;
   static constexpr int kPhases = 4;

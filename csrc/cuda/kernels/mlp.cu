@@ -48,7 +48,7 @@ int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan) {
   }
   const int64_t rows = kernel.wide ? kWideRows : plan->warps * kPanel, blocks = (args.num_rows + rows - 1) / rows;
   const int64_t bytes = kernel.shared_bytes + (shared ? cells_of_block(args, kernel, plan->warps) : 0);
-  error = cudaFuncSetAttribute(kernel.run, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  error = allow_shared_memory(reinterpret_cast<const void*>(kernel.run));
   int resident = 0;
   if (error == cudaSuccess) {
     error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel.run, plan->warps * kLanes,
