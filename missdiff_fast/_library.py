@@ -98,10 +98,9 @@ def without_cuda(device: torch.device) -> str | None:
     """Why the CUDA kernels do not run on a CUDA device, and the remedy; None where they do."""
     if not load():
         return _missing(_facts())
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} is built without CUDA; install a torch for CUDA, then run {_BUILD}"
     if not load_cuda():
-        torch_build = f"torch {torch.__version__}"
-        if torch.version.cuda is None:
-            return f"{torch_build} is built without CUDA; install a torch for CUDA, then run {_BUILD}"
         return f"missdiff_fast was installed without its CUDA kernels; with nvcc at hand run {_BUILD}"
     built = importlib.import_module("._cuda", __package__).build_info()
     if built["cuda"].split(".")[0] != torch.version.cuda.split(".")[0]:

@@ -88,8 +88,8 @@ int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream
 
 #ifdef __CUDACC__
 
-// Lets a kernel have all the shared memory of the current device: always as much, as the limit is one for all threads of
-// the host, and another's launch must not find it lowered.
+// Lets a kernel have all the shared memory of the current device: always as much, as the limit is one for all threads
+// of the host, and another's launch must not find it lowered.
 inline cudaError_t allow_shared_memory(const void* kernel) {
   int device = 0, most = 0;
   cudaError_t error = cudaGetDevice(&device);
