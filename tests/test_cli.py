@@ -875,6 +875,14 @@ class TestInfo:
         assert {"native", "simd", "torch", "python", "torch threads"} <= set(lines)
         assert int(lines["torch threads"]) >= 1
 
+    def test_a_gpu_without_kernels_is_told(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+        monkeypatch.setattr("missdiff_fast._library.without_cuda", lambda device: "there are none")
+        assert main(["info"]) == 0
+        assert "cuda kernels      there are none" in capsys.readouterr().out
+
     def test_model(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["info", model]) == 0
         lines = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -30,14 +30,17 @@ def run(args: argparse.Namespace) -> None:
     check_stdout()
     import torch
 
-    from missdiff_fast._library import build_info
+    from missdiff_fast._library import build_info, without_cuda
 
     if args.model is None:
+        devices = torch.cuda.device_count()
         facts = build_info() | {
             "version": __version__,
             "torch_threads": str(torch.get_num_threads()),
-            "cuda_devices": str(torch.cuda.device_count()),
+            "cuda_devices": str(devices),
         }
+        if devices:
+            facts["cuda_kernels"] = without_cuda(torch.device("cuda")) or "yes"
         _print_pairs({name.replace("_", " "): text for name, text in facts.items()})
         return
     from missdiff_fast.model import MissDiff
