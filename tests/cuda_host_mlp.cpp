@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "../csrc/cuda/kernels/mlp_launch.h"
+#include "../csrc/cuda/kernels/mlp_narrow.h"
 #include "../csrc/cuda/kernels/mlp_wide.h"
 
 using namespace missdiff;

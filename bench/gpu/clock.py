@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -80,6 +81,17 @@ class Clock:
         return {name: statistics.median(times) for name, times in found.items()}
 
 
+@dataclass(frozen=True)
+class Replay:
+    """A recorded function, to be called; it holds the function, as a graph does not keep the tensors that it reads."""
+
+    graph: torch.cuda.CUDAGraph
+    function: Function
+
+    def __call__(self) -> None:
+        self.graph.replay()
+
+
 def capture(function: Function, device: torch.device) -> Function:
     """The function as a CUDA graph to be replayed; on a CPU the function itself. What it returns is dropped."""
     if device.type != "cuda":
@@ -94,12 +106,7 @@ def capture(function: Function, device: torch.device) -> Function:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=side):
         function()
-
-    def replay() -> None:
-        assert function is not None  # a graph does not keep what it reads, and the function does
-        graph.replay()
-
-    return replay
+    return Replay(graph, function)
 
 
 @contextmanager

@@ -197,7 +197,7 @@ class NoisePrediction(Method):
 
     def _precision(self) -> AbstractContextManager[object]:
         """In which the network is trained and drawn from."""
-        if self.device.type == "cuda" and self.backend is not reference:
+        if self._replays:
             return torch.autocast("cuda", torch.bfloat16, cache_enabled=not torch.is_grad_enabled())
         return nullcontext()
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mlp_launch.h"
+#include "mlp_narrow.h"
 #include "mlp_wide.h"
 
 namespace missdiff {

@@ -24,7 +24,6 @@ MISSDIFF_INLINE int padded_panels(int width) {
   }
   return 0;
 }
-constexpr int kNarrowPanels = 8;  // up to which a warp works alone
 
 // Packed weights: so many floats of vectors, then tiles; see missdiff_fast.networks.tiles.pack.
 struct MlpWeights {
