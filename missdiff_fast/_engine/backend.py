@@ -1,43 +1,26 @@
-"""Which implementation of the ops a model runs on, and where."""
+"""Implementations of the ops that a model can run on, and the choice between them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from missdiff_fast import ops
 from missdiff_fast._engine.protocols import Backend, Stepper, Tile
 from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TorchStepper
+from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import is_denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
 from missdiff_fast.ops import _library, reference
 
-__all__ = [
-    "BACKENDS",
-    "Backend",
-    "NativeBackend",
-    "ReferenceBackend",
-    "Tile",
-    "plain_settings",
-    "resolve_backend",
-    "resolve_device",
-]
+__all__ = ["BACKENDS", "Backend", "NativeBackend", "ReferenceBackend", "resolve_backend"]
 
 BACKENDS = ("auto", "native", "reference")
-
-# A PyTorch network is always called with this many rows: matrix products of other sizes round differently, and row i of
-# a sample depends on (seed, i) alone.
-TILE = 2048
-# The native passes compute each row on its own; the number is what keeps the device busy.
-NATIVE_TILE = {"cpu": 1 << 14, "cuda": 1 << 17}
 
 
 class ReferenceBackend:
@@ -159,57 +142,6 @@ class NativeBackend:
 def _has_pass(network: nn.Module, device: torch.device) -> bool:
     """Whether `missdiff_fast.ops.mlp_sample` and `mlp_predict` take the network."""
     return is_denoiser(network) and (device.type == "cpu" or cast(Denoiser, network).width <= MOST_WIDTH)
-
-
-@contextmanager
-def plain_settings() -> Iterator[None]:
-    """The settings of torch and NumPy that the package computes under, whatever the caller has set for its own work.
-
-    Gradients on, no inference mode, no autocast, float32 and the CPU as defaults, no error for an underflow. (A default
-    dtype is one for all threads: while a caller's other one is set aside here, its other threads see float32.)
-    """
-    with ExitStack() as stack:
-        stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
-        for kind in ("cpu", "cuda"):
-            if torch.is_autocast_enabled(kind):
-                stack.enter_context(torch.autocast(kind, enabled=False))
-        if torch.get_default_device().type != "cpu":
-            stack.enter_context(torch.device("cpu"))
-        if torch.get_default_dtype() != torch.float32:
-            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
-            torch.set_default_dtype(torch.float32)
-        yield
-
-
-def resolve_device(device: str | torch.device) -> torch.device:
-    """The device meant by a name; "auto" is the GPU if torch can use one, else the CPU."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"unknown device {device!r}; use 'auto', 'cpu' or 'cuda'") from error
-    if resolved.type not in ("cpu", "cuda"):
-        raise ValueError(f"device {device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device{_why_none()}; use "
-            "device='cpu'"
-        )
-    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device {device!r} asked for, but there are {torch.cuda.device_count()} CUDA devices, from 0")
-    return resolved
-
-
-def _why_none() -> str:
-    """What torch says of a CUDA that it cannot use, for instance that the driver is too old for it."""
-    try:
-        torch.cuda.init()
-    except (RuntimeError, AssertionError) as error:
-        return f": {error}"
-    return ""
 
 
 def resolve_backend(backend: str, device: torch.device) -> Backend:

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.sampling import shrinking
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed

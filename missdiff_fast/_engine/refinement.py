@@ -10,9 +10,10 @@ import torch
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.resemblance import distance
-from missdiff_fast._engine.sampling import fill, unknown
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.sampling import fill
+from missdiff_fast._engine.tiling import unknown
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser

@@ -2,125 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from missdiff_fast._engine.cuda_graphs import to_device
-from missdiff_fast._engine.protocols import Backend, Tile
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import make_keys
+from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
-from missdiff_fast.ops.reference import make_key
-from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
-
-LEAST_TILE = 256  # of tiles made smaller because a GPU has no memory for larger ones
-
-
-def make_keys(seed: int, steps: int, device: torch.device) -> Tensor:
-    """The keys of steps 0 and on of one seed, brought to the device at once: int64 ``[steps, 2]``."""
-    keys = make_key(seed, 0).repeat(steps, 1)
-    keys[:, 1] = torch.arange(steps)
-    return to_device(keys, device)
-
-
-def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable:
-    """A table of missing cells."""
-    return EncodedTable(
-        torch.full((num_rows, layout.num_continuous), torch.nan, device=device),
-        torch.full((num_rows, layout.num_categorical), MISSING_CODE, dtype=torch.int16, device=device),
-        layout,
-    )
-
-
-def tiles(
-    table: EncodedTable, size: int, *, padded: bool = True, first: int = 0
-) -> Iterator[tuple[int, int, EncodedTable]]:
-    """The table from row ``first`` on cut into pieces of ``size`` rows, (start, stop, piece).
-
-    The last one is ``padded`` with missing cells, if asked.
-    """
-    for start in range(first, len(table), size):
-        piece = table.rows(slice(start, start + size))
-        count = len(piece)
-        if padded and count < size:
-            pad = unknown(size - count, table.layout, table.device)
-            values = None if piece.values is None else torch.cat([piece.values, pad.continuous.to(piece.values.dtype)])
-            continuous = torch.cat([piece.continuous, pad.continuous.to(piece.continuous.dtype)])
-            piece = EncodedTable(continuous, torch.cat([piece.codes, pad.codes]), table.layout, values)
-        yield start, start + count, piece
-
-
-def _refusals(device: torch.device) -> int:
-    """How often a GPU has had no memory so far."""
-    return int(torch.cuda.memory_stats(device)["num_ooms"]) if device.type == "cuda" else 0
-
-
-def _out_of_memory(error: RuntimeError, device: torch.device, before: int) -> bool:
-    """Whether an error tells that a GPU had no memory: an op of the stable ABI raises no other error for it."""
-    return isinstance(error, torch.cuda.OutOfMemoryError) or _refusals(device) > before
-
-
-def shrinking(
-    table: EncodedTable,
-    tile: Tile,
-    work: Callable[[int, EncodedTable], Tensor],
-    *,
-    least: int = LEAST_TILE,
-) -> Iterator[tuple[int, int, Tensor]]:
-    """Work through a table by tiles, which become half as large, with a warning, where a GPU has no memory for them.
-
-    Parameters
-    ----------
-    table : EncodedTable
-        N rows.
-    tile : Tile
-        Size of the first tiles, and whether all are padded to it.
-    work : callable
-        Of a tile's first row and the tile, gives its result.
-    least : int
-        No tile is made smaller than this.
-
-    Yields
-    ------
-    start, stop, result : int, int, Tensor
-        The tile's rows, and what ``work`` gave.
-
-    Raises
-    ------
-    torch.cuda.OutOfMemoryError
-        Not even the smallest tile fits.
-    """
-    start, size = 0, tile.rows
-    while start < len(table):
-        stop, piece = min(start + size, len(table)), next(tiles(table, size, padded=tile.padded, first=start))[2]
-        failure, before = None, _refusals(table.device)
-        try:
-            result = work(start, piece)
-        except RuntimeError as error:
-            if not _out_of_memory(error, table.device, before):
-                raise
-            failure = error.with_traceback(None)  # whose frames would keep what they have in the GPU's memory
-        if failure is None:
-            yield start, stop, result
-            start = stop
-            continue
-        del piece
-        torch.cuda.empty_cache()
-        if size // 2 < least:
-            raise torch.cuda.OutOfMemoryError(
-                f"the GPU's memory does not hold {size:,} rows at once: free some of it, or use device='cpu'"
-            ) from failure
-        size //= 2
-        warnings.warn(
-            f"the GPU's memory does not hold {2 * size:,} rows at once: going on with {size:,}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+from missdiff_fast.table.encoded import EncodedTable, Layout
 
 
 @torch.inference_mode()

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from missdiff_fast import ops
 from missdiff_fast._engine.batches import TrainBatch, TrainBatches
 from missdiff_fast._engine.composed import training_step
-from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, to_device
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32
+from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast.config import ObjectiveConfig

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast._engine.batches import TrainBatches
-from missdiff_fast._engine.cuda_graphs import to_device
+from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import History, Progress
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.diffusion.states import CLEAN, NOISY
-from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable
 
 # Rows whose states and noise levels are drawn at once. A GPU gets as many as keep it busy, but no tensor of them is to

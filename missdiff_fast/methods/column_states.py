@@ -9,20 +9,19 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from missdiff_fast._engine.backend import TILE, Backend
-from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import Networks, run_phases
-from missdiff_fast._engine.sampling import draw, most_probable, tiles
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.sampling import draw, most_probable
+from missdiff_fast._engine.tiling import TILE, tiles
 from missdiff_fast.config import Config
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table import Codec, EncodedTable
 
 _BOUND_LEVELS = 100, 0.02, 20.0  # steps, least and greatest sigma: the range that training covers

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from missdiff_fast._engine.backend import Backend, Tile
-from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.sampling import make_keys, most_probable, shrinking, tiles
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.protocols import Tile
+from missdiff_fast._engine.random import derive, make_key, make_keys, seeded
+from missdiff_fast._engine.sampling import most_probable
+from missdiff_fast._engine.tiling import shrinking, tiles
 from missdiff_fast._engine.training import batches
 from missdiff_fast.config import DiffusionConfig, PaperConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
@@ -23,7 +24,6 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.methods.noise_training import NoiseStepper
 from missdiff_fast.networks import CSDINetwork
-from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.min_max import MinMax, check_near
 

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast._engine.backend import Backend
-from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, to_device
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32
+from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import Progress
-from missdiff_fast._engine.sampling import make_keys
+from missdiff_fast._engine.random import make_keys
 from missdiff_fast.config.paper import EpochsConfig
 from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.table.encoded import EncodedTable
