@@ -166,7 +166,7 @@ class MissDiff:
         self.codec_, self.columns_ = codec, codec.columns
         self._method, history = make_method(codec, config, device, backend), History()
         try:
-            self._method.fit(table, seed, history, refine=self.refine, verbose=self.verbose)
+            self._method.fit(table, seed, history, verbose=self.verbose)
         except FloatingPointError:
             del self._method  # weights that are not finite are no model
             raise
@@ -180,6 +180,7 @@ class MissDiff:
         num_rows: int | None = None,
         given: Mapping[str, object] | pd.DataFrame | None = None,
         random_state: int | None = None,
+        first_row: int = 0,
     ) -> pd.DataFrame:
         """Draw complete synthetic rows.
 
@@ -193,6 +194,8 @@ class MissDiff:
         random_state : int, optional
             Seed; None takes the model's ``random_state``. Row i depends on the seed and i alone, so that a longer
             sample begins with the shorter one.
+        first_row : int
+            The number i of the first row: ``sample(4)`` and ``sample(6, first_row=4)`` are together ``sample(10)``.
 
         Returns
         -------
@@ -216,11 +219,12 @@ class MissDiff:
         [True, True]
         """
         self._check_fitted()
+        check_count("first_row", first_row, least=0)
         known = given_frame(num_rows, given, self.columns_)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known, partial=True).to(self.device_)
-        drawn = self._method.draw(encoded, seed, verbose=self.verbose)
+        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
         if given is None:
             return drawn
         known = without_order(known.reindex(columns=self.columns_))  # the learnt one is what comes back
@@ -295,9 +299,9 @@ class MissDiff:
         seed = check_seed(self.random_state if random_state is None else random_state)
         known = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
-        tables = []
+        tables, steps = [], self._method.conditional_steps
         for m, s in enumerate(seeds, 1):
-            drawn = self._method.draw(known, s, careful=True, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
+            drawn = self._method.draw(known, s, num_steps=steps, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
             tables.append(self.codec_.fill(X, drawn, verbose=self.verbose))
         return tables
 
@@ -510,7 +514,8 @@ class MissDiff:
         check_count("max_categories", self.max_categories, least=2)
         if self.settings is not None and not isinstance(self.settings, Mapping):
             raise TypeError(f"settings must be a mapping from names to values, got {type(self.settings).__name__}")
-        return override(config, {**changes, **(self.settings or {})})
+        rounds = {"refine.rounds": 0} if isinstance(config, Config) and not self.refine else {}
+        return override(config, {**changes, **(self.settings or {}), **rounds})
 
     @property
     def fitted(self) -> bool:
