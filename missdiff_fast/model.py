@@ -10,9 +10,10 @@ import pandas as pd
 import torch
 
 from missdiff_fast._engine import checkpoint
-from missdiff_fast._engine.backend import plain_settings, resolve_backend, resolve_device
+from missdiff_fast._engine.backend import resolve_backend
+from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.seeding import check_seed, derive
+from missdiff_fast._engine.random import check_seed, derive
 from missdiff_fast._validation import (
     check_count,
     check_positive,

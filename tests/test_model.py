@@ -17,7 +17,7 @@ import torch
 
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import Progress
-from missdiff_fast._engine.sampling import TILE
+from missdiff_fast._engine.tiling import TILE
 
 ROWS = 300
 
