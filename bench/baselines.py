@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from missdiff_fast.reference import CLEAN, NOISY
+from missdiff_fast.diffusion.states import CLEAN, NOISY
 
 # A function compiled for more shapes than this would run eagerly, and not say so.
 torch._dynamo.config.recompile_limit = 32

@@ -14,9 +14,10 @@ from tolerances import assert_close
 from torch import Tensor
 from workload import Workload
 
-from missdiff_fast import ops, reference
-from missdiff_fast.imputation import one_pass
+from missdiff_fast import ops
+from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.ops import reference
 from missdiff_fast.table import EncodedTable
 
 ROWS = 65_536

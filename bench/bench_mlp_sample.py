@@ -12,11 +12,12 @@ from tolerances import assert_close
 from torch import Tensor
 from workload import Workload
 
-from missdiff_fast import ops, reference
+from missdiff_fast import ops
+from missdiff_fast._engine.sampling import TILE
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
-from missdiff_fast.sampling import TILE
+from missdiff_fast.ops import reference
 
 IMPLEMENTATIONS = [*USUAL, "sgemm"]
 ROWS = 8 * TILE

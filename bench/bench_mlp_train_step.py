@@ -12,9 +12,9 @@ from tolerances import assert_close
 from workload import Workload
 
 from missdiff_fast import ops
+from missdiff_fast._engine.steppers import Lesson, NativeLearner
 from missdiff_fast.config import ObjectiveConfig, TrainingConfig
 from missdiff_fast.diffusion.schedule import noise_weight
-from missdiff_fast.learner import Lesson, NativeLearner
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import lay_out
 

@@ -9,7 +9,8 @@ from tolerances import assert_close
 from torch import Tensor
 from workload import Workload
 
-from missdiff_fast import ops, reference
+from missdiff_fast import ops
+from missdiff_fast.ops import reference
 
 IMPLEMENTATIONS = [*USUAL, "copy", "noise"]
 

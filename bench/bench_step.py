@@ -12,7 +12,8 @@ from tolerances import assert_close
 from torch import Tensor
 from workload import Workload
 
-from missdiff_fast import ops, reference
+from missdiff_fast import ops
+from missdiff_fast.ops import reference
 
 IMPLEMENTATIONS = [*USUAL, "copy", "noise"]
 COEFFICIENTS = {"step": (0.6, 0.9, -0.3, 0.0), "step with noise": (0.6, 0.9, -0.3, 0.4)}

@@ -34,7 +34,7 @@ from timing import (
 )
 from workload import Workload, make_workload
 
-from missdiff_fast import _library
+from missdiff_fast.ops import _library
 
 
 @dataclass

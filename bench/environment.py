@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 import missdiff_fast
-from missdiff_fast._library import build_info
+from missdiff_fast.ops._library import build_info
 
 # What the benchmarks write themselves.
 _RESULTS = ("bench/results", "docs", "README.md")

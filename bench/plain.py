@@ -12,11 +12,11 @@ import baselines
 import torch
 from torch import Tensor
 
-from missdiff_fast import reference
+from missdiff_fast._engine.steppers import Lesson, TorchLearner
 from missdiff_fast.config import Config
-from missdiff_fast.learner import Lesson, TorchLearner
 from missdiff_fast.methods import ColumnStates, Method
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.ops import reference
 from missdiff_fast.table import Codec, EncodedTable, Layout
 
 
@@ -106,7 +106,7 @@ def rows_to_loss(
 
 
 class PlainLearner(TorchLearner):
-    """Takes the place of `missdiff_fast.learner.make_learner`."""
+    """Takes the place of `missdiff_fast._engine.steppers.make_learner`."""
 
     def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
         t = lesson.table
@@ -137,6 +137,6 @@ def plain_pytorch(*, compile_it: bool, philox: bool = False) -> Iterator[None]:
 
     with (
         patch("missdiff_fast.model.make_method", make_method),
-        patch("missdiff_fast.training.make_learner", PlainLearner),
+        patch("missdiff_fast._engine.training.make_learner", PlainLearner),
     ):
         yield

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from missdiff_fast.reference import make_key
+from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 CONTINUOUS, PAIRS = 27, 46

@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 import torch
 
-from missdiff_fast import checkpoint
-from missdiff_fast._backend import plain_settings, resolve_backend, resolve_device
-from missdiff_fast._seeding import check_seed, derive
+from missdiff_fast._engine import checkpoint
+from missdiff_fast._engine.backend import plain_settings, resolve_backend, resolve_device
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.seeding import check_seed, derive
 from missdiff_fast._validation import (
     check_count,
     check_positive,
@@ -23,7 +24,6 @@ from missdiff_fast._validation import (
 )
 from missdiff_fast.config import AnyConfig, Config, from_dict, override
 from missdiff_fast.config import preset as find_preset
-from missdiff_fast.history import History
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.table import Codec

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from missdiff_fast import reference
+from missdiff_fast.diffusion.states import CLEAN, NOISY
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LAYOUTS = {
@@ -44,7 +45,7 @@ class Batch:
     def used(self, *, hidden: bool = True) -> Tensor:
         """The table cells that enter a loss, bool ``[B, J]``; hidden ones if asked."""
         seen = self.table.observed()[self.rows]
-        wanted = self.states != reference.CLEAN if hidden else self.states == reference.NOISY
+        wanted = self.states != CLEAN if hidden else self.states == NOISY
         return seen & wanted
 
     def used_columns(self, *, hidden: bool = True, means: bool = True) -> Tensor:

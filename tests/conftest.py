@@ -11,7 +11,7 @@ import pytest
 import torch
 from batches import LAYOUTS
 
-from missdiff_fast import reference
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import Layout
 
 
@@ -28,7 +28,7 @@ def _fill_uninitialised_memory() -> Iterator[None]:
 @pytest.fixture
 def native(request: pytest.FixtureRequest) -> ModuleType:
     """The module of the compiled ops; skips where the package was installed without those for the test's device."""
-    from missdiff_fast import _library
+    from missdiff_fast.ops import _library
 
     if not _library.load():
         pytest.skip("missdiff_fast was installed without its compiled ops")
@@ -42,7 +42,7 @@ def native(request: pytest.FixtureRequest) -> ModuleType:
 
 @pytest.fixture(params=["reference", "native"])
 def backend(request: pytest.FixtureRequest) -> ModuleType:
-    """Each module of ops in turn: `missdiff_fast.reference` and `missdiff_fast.ops`."""
+    """Each module of ops in turn: `missdiff_fast.ops.reference` and `missdiff_fast.ops`."""
     if request.param == "reference":
         return reference
     ops: ModuleType = request.getfixturevalue("native")

@@ -16,7 +16,7 @@ from batches import LAYOUTS, make_batch, make_prediction
 from test_mlp_sample import example
 
 from missdiff_fast import ops  # which loads the ops' schemas
-from missdiff_fast.networks import tiles
+from missdiff_fast.networks import packing_cuda as tiles
 from missdiff_fast.networks.packing import shifts
 
 CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)

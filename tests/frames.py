@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow
 import torch
 
-from missdiff_fast import reference
+from missdiff_fast.ops import reference
 from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.cells import Markers, read_cells
 

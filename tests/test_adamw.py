@@ -10,7 +10,7 @@ from batches import strided
 from tolerances import assert_close
 from torch import Tensor
 
-from missdiff_fast import reference
+from missdiff_fast.ops import reference
 
 SIZES = [0, 1, 3, 4, 15, 16, 17, 1023, 4096, 9001]  # panels have 16 weights, a GPU's blocks 1,024 and the CPU's 4,096
 

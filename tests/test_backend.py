@@ -7,14 +7,14 @@ from types import ModuleType
 import pytest
 import torch
 
-from missdiff_fast import _library, reference
-from missdiff_fast._backend import resolve_backend, resolve_device
+from missdiff_fast._engine.backend import resolve_backend, resolve_device
+from missdiff_fast.ops import _library, reference
 
 CPU = torch.device("cpu")
 
 
 def test_auto_takes_the_compiled_ops_on_the_cpu() -> None:
-    name = "missdiff_fast.ops" if _library.load() else "missdiff_fast.reference"
+    name = "missdiff_fast.ops" if _library.load() else "missdiff_fast.ops.reference"
     assert resolve_backend("auto", CPU).__name__ == name
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from missdiff_fast._engine.history import History
 from missdiff_fast.baselines.stasy import self_paced
 from missdiff_fast.baselines.stasy.network import HIDDEN, ConcatSquash, ScoreNetwork
 from missdiff_fast.baselines.stasy.sde import VESDE
 from missdiff_fast.baselines.stasy.training import Phase, train, unlikely
-from missdiff_fast.history import History
 
 
 def test_concat_squash_by_hand() -> None:

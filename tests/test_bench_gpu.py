@@ -21,8 +21,8 @@ import pytest
 import torch
 from batches import LAYOUTS, make_batch
 
+from missdiff_fast.diffusion.states import HIDDEN
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.reference import HIDDEN
 
 ROOT = Path(__file__).parent.parent
 BENCH = ROOT / "bench"

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from missdiff_fast import checkpoint
+from missdiff_fast._engine import checkpoint
 
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor([1, -1], dtype=torch.int64)}
 META = {"name": "é", "values": [1, None, "x"]}

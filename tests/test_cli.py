@@ -21,8 +21,8 @@ import pytest
 
 from missdiff_fast import MissDiff, __version__
 from missdiff_fast.cli import build_parser, main
-from missdiff_fast.cli._messages import complain
-from missdiff_fast.commands import NAMES
+from missdiff_fast.cli.commands import NAMES
+from missdiff_fast.cli.errors import complain
 from missdiff_fast.table import io
 from missdiff_fast.table.schema import _FAULTS
 
@@ -403,7 +403,7 @@ class TestFit:
     def test_the_output_is_checked_before_any_work(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        tables = "missdiff_fast.commands._tables"
+        tables = "missdiff_fast.cli.tables"
         monkeypatch.setattr(f"{tables}.read_table", lambda *_, **__: pytest.fail("the table was read"))
         (tmp_path / "data.csv").write_text("a,b\n1,2\n")
         fit = ["fit", tmp_path / "data.csv", "-o"]
@@ -523,7 +523,7 @@ class TestInterrupt:
         assert capsys.readouterr().err == told
         assert files(tmp_path) == ["m"]
         (tmp_path / "m").unlink()
-        monkeypatch.setattr("missdiff_fast.cli._signals.SAME_WISH", 0.0)  # as if it came a while later
+        monkeypatch.setattr("missdiff_fast.cli.signals.SAME_WISH", 0.0)  # as if it came a while later
         assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
         signal.signal(signal.SIGINT, handlers[0])
         assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
@@ -564,7 +564,7 @@ class TestInterrupt:
 
 TELLS_OF_TRAINING = """
 import atexit, sys, time
-import missdiff_fast.training as training
+import missdiff_fast._engine.training as training
 from missdiff_fast.cli import main
 begin = training.draw_states
 def draw_states(*args):
@@ -879,7 +879,7 @@ class TestInfo:
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-        monkeypatch.setattr("missdiff_fast._library.without_cuda", lambda device: "there are none")
+        monkeypatch.setattr("missdiff_fast.ops._library.without_cuda", lambda device: "there are none")
         assert main(["info"]) == 0
         assert "cuda kernels      there are none" in capsys.readouterr().out
 

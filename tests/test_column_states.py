@@ -13,10 +13,10 @@ from batches import threads
 from torch import Tensor, nn
 
 from missdiff_fast import MissDiff
-from missdiff_fast.history import History
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.refinement import Networks
+from missdiff_fast._engine.sampling import TILE
 from missdiff_fast.methods import ColumnStates, column_states
-from missdiff_fast.refinement import Networks
-from missdiff_fast.sampling import TILE
 
 ROWS = TILE + 100
 

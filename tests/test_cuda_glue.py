@@ -13,7 +13,7 @@ import pytest
 import torch
 from cuda_host import compiler
 
-from missdiff_fast import _library
+from missdiff_fast.ops import _library
 
 TESTS = Path(__file__).parent
 

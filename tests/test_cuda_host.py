@@ -14,8 +14,9 @@ from cuda_host import Host, compile_library, compiler
 from tolerances import assert_close
 from torch import Tensor
 
-from missdiff_fast import reference
-from missdiff_fast.reference import CLEAN, NOISY, make_key
+from missdiff_fast.diffusion.states import CLEAN, NOISY
+from missdiff_fast.ops import reference
+from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 SIZES = [0, 1, 63, 64, 65, 129]

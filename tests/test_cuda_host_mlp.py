@@ -12,9 +12,9 @@ from cuda_host import Guarded, compile_library, compiler
 from test_mlp_sample import Call, example
 from torch import Tensor
 
-from missdiff_fast import reference
 from missdiff_fast.networks.packing import shifts
-from missdiff_fast.networks.tiles import PRECISIONS, pack
+from missdiff_fast.networks.packing_cuda import PRECISIONS, pack
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import Layout
 
 # The greatest relative error of a pass with factors of 8, 11 and 24 significant bits, some ten roundings deep.

@@ -14,8 +14,9 @@ from test_cuda_host_mlp import GREATEST, error
 from test_mlp_sample import Call, example
 from torch import Tensor
 
-from missdiff_fast import MissDiff, reference
-from missdiff_fast.networks.tiles import PRECISIONS
+from missdiff_fast import MissDiff
+from missdiff_fast.networks.packing_cuda import PRECISIONS
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import Layout
 
 pytestmark = pytest.mark.parametrize("device", ["cuda"], indirect=True)

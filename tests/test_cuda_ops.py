@@ -11,7 +11,8 @@ import torch
 from batches import LAYOUTS, Batch, make_batch, make_prediction
 from torch import Tensor
 
-from missdiff_fast.reference import CLEAN, make_key
+from missdiff_fast.diffusion.states import CLEAN
+from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import Layout
 
 pytestmark = pytest.mark.parametrize("device", ["cuda"], indirect=True)

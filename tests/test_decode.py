@@ -10,7 +10,7 @@ from batches import LAYOUTS, strided, threads
 from tolerances import assert_close
 from torch import Tensor
 
-from missdiff_fast import reference
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import Layout
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor]

@@ -9,7 +9,7 @@ from batches import strided, threads
 from tolerances import assert_close
 from torch import Tensor
 
-from missdiff_fast import reference
+from missdiff_fast.ops import reference
 
 Arguments = tuple[Tensor, Tensor, Tensor, Tensor, int]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
-from missdiff_fast._generators import seeded
+from missdiff_fast._engine.generators import seeded
 
 TABLE = pd.DataFrame({"x": np.arange(64.0), "y": list("ab") * 32})
 

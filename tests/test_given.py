@@ -7,7 +7,7 @@ import datetime
 import pandas as pd
 import pytest
 
-from missdiff_fast._given import parse_given
+from missdiff_fast.cli.given import parse_given
 from missdiff_fast.table import Codec
 
 FRAME = pd.DataFrame(

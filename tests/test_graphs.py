@@ -11,16 +11,16 @@ import torch
 from batches import LAYOUTS, make_table
 from test_mlp_sample import make_network
 
-from missdiff_fast import learner as learners
-from missdiff_fast import training
+from missdiff_fast._engine import steppers as learners
+from missdiff_fast._engine import training
+from missdiff_fast._engine.cuda_graphs import Recorded, Reel, rehearse, tensor_cores, to_device
+from missdiff_fast._engine.history import History, Progress
+from missdiff_fast._engine.steppers import GraphLearner, NativeLearner, TorchLearner
+from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig
-from missdiff_fast.graphs import Recorded, Reel, rehearse, tensor_cores, to_device
-from missdiff_fast.history import History, Progress
-from missdiff_fast.learner import GraphLearner, NativeLearner, TorchLearner
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState, flatten, lay_out, unflatten
 from missdiff_fast.table.encoded import EncodedTable, Layout
-from missdiff_fast.training import Phase, train
 
 
 def _filled(table: EncodedTable) -> EncodedTable:

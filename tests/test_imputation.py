@@ -9,11 +9,12 @@ import torch
 from tolerances import assert_close
 from torch import Tensor, nn
 
-from missdiff_fast import reference, sampling
-from missdiff_fast.imputation import one_pass, probe_loss
+from missdiff_fast._engine import sampling
+from missdiff_fast._engine.imputation import one_pass, probe_loss
+from missdiff_fast._engine.sampling import TILE
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.reference import CLEAN, HIDDEN
-from missdiff_fast.sampling import TILE
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LAYOUT = Layout(1, (2,))

@@ -10,13 +10,13 @@ import torch
 from batches import LAYOUTS, make_table
 from torch import nn
 
-from missdiff_fast import reference
+from missdiff_fast._engine.steppers import Lesson, NativeLearner, TorchLearner, decay_of, make_learner
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.schedule import noise_weight
-from missdiff_fast.learner import Lesson, NativeLearner, TorchLearner, decay_of, make_learner
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState, flatten
-from missdiff_fast.reference import CLEAN, HIDDEN
+from missdiff_fast.ops import reference
 
 LAYOUT = LAYOUTS["mixed"]
 

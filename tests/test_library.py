@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from missdiff_fast import _library
+from missdiff_fast.ops import _library
 
 SUFFIX = ".cpython-311-x86_64-linux-gnu.so"
 

@@ -16,8 +16,9 @@ from tolerances import assert_close
 from torch import Tensor
 from torch.nn import functional
 
-from missdiff_fast import reference
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY, make_key
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.ops import reference
+from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LOSSES = ["masked_loss", "masked_noise_loss"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from missdiff_fast import reference
-from missdiff_fast.reference import NOISY
+from missdiff_fast.diffusion.states import NOISY
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.min_max import MinMax
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import pandas as hpd
 
-from missdiff_fast._logit import fit_intercept, read_input, sigmoid
 from missdiff_fast.datasets import census_split
-from missdiff_fast.missingness import MECHANISMS, floor_share, hide, missing_probability, observed_mask
+from missdiff_fast.missingness import MECHANISMS, hide, missing_probability, observed_mask
+from missdiff_fast.missingness.logit import fit_intercept, read_input, sigmoid
+from missdiff_fast.missingness.mechanisms import floor_share
 
 LOGISTIC = ["mar", "nmar"]
 SEEDS = 200

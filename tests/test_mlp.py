@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
 from missdiff_fast.table.encoded import Layout
 
 LAYOUT = Layout(2, (3, 1, 4))

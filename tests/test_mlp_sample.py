@@ -12,12 +12,13 @@ from batches import LAYOUTS, make_prediction, strided, threads
 from tolerances import assert_close
 from torch import Tensor, nn
 
-from missdiff_fast import reference
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import pack, shifts
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY, make_key
+from missdiff_fast.ops import reference
+from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import Layout
 
 STEPS = 4

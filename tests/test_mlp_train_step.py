@@ -19,9 +19,9 @@ from test_mlp_sample import make_network
 from tolerances import assert_close
 from torch import Tensor
 
-from missdiff_fast import reference
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.networks.packing import TrainingState, flatten, lay_out, unflatten
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 SIZES = [0, 1, 5, 127, 128, 129, 300, 1100]  # tiles have 128 rows, and there are at most eight buffers of gradients

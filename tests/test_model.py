@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
-from missdiff_fast.history import Progress
-from missdiff_fast.sampling import TILE
+from missdiff_fast._engine.history import Progress
+from missdiff_fast._engine.sampling import TILE
 
 ROWS = 300
 
@@ -346,7 +346,7 @@ class TestSaveAndLoad:
         assert not (tmp_path / "m").exists()
 
     def test_a_description_that_does_not_fit_the_weights(self, model: MissDiff, tmp_path: Path) -> None:
-        from missdiff_fast import checkpoint
+        from missdiff_fast._engine import checkpoint
 
         model.save(tmp_path / "m")
         meta, tensors = checkpoint.read(tmp_path / "m")

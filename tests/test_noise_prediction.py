@@ -15,11 +15,11 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
+from missdiff_fast._engine.history import Progress
 from missdiff_fast.baselines import DiffDelete, DiffMean
-from missdiff_fast.history import Progress
+from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.methods import NoisePrediction, noise_training
 from missdiff_fast.methods import noise_prediction as module
-from missdiff_fast.reference import NOISY
 
 SMALL: dict[str, Any] = {"steps": 20, "width": 8, "blocks": 1, "random_state": 0, "verbose": False}
 

@@ -7,7 +7,7 @@ import torch
 
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 
 B, J = 20_000, 6
 

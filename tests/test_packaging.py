@@ -124,7 +124,7 @@ def test_wheel_with_native_ops_loads_where_it_is_installed(sdist, tmp_path):
     assert f"_C{sysconfig.get_config_var('EXT_SUFFIX')}" in names
     program = "from missdiff_fast import _library as l; print(l.__file__, l.load(), l.build_info()['native'])"
     shown = run("-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).stdout.strip()
-    assert shown == f"{installed}/missdiff_fast/_library.py True yes"
+    assert shown == f"{installed}/missdiff_fast/ops/_library.py True yes"
 
 
 def test_native_build_after_which_native_is_turned_off_leaves_no_extension(tmp_path, sdist):

@@ -12,8 +12,8 @@ import torch
 from batches import strided, threads
 from torch import Tensor
 
-from missdiff_fast import reference
-from missdiff_fast.reference import make_key
+from missdiff_fast.ops import reference
+from missdiff_fast.ops.reference import make_key
 
 # Random123's known-answer vectors for philox4x32-10: counter, key, result.
 KNOWN_ANSWERS = [

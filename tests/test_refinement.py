@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 import torch
 
-from missdiff_fast import MissDiff, refinement
+from missdiff_fast import MissDiff
+from missdiff_fast._engine import refinement
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.refinement import Networks, _hold_out, run_phases
 from missdiff_fast.config import Config, NetworkConfig, TrainingConfig
-from missdiff_fast.history import History
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.refinement import Networks, _hold_out, run_phases
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LAYOUT = Layout(2, (3,))

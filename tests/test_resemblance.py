@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import ks_2samp
 
-from missdiff_fast.resemblance import _correlations, distance
+from missdiff_fast._engine.resemblance import _correlations, distance
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LAYOUT = Layout(2, (3,))

@@ -10,11 +10,12 @@ import torch
 from tolerances import assert_close
 from torch import Tensor, nn
 
-from missdiff_fast import reference, sampling
+from missdiff_fast._engine import sampling
+from missdiff_fast._engine.sampling import TILE, draw, fill, tiles, unknown
 from missdiff_fast.config import SolverConfig
+from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.reference import NOISY
-from missdiff_fast.sampling import TILE, draw, fill, tiles, unknown
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LAYOUT = Layout(2, (3,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from missdiff_fast._seeding import _PURPOSES, check_seed, derive
+from missdiff_fast._engine.seeding import _PURPOSES, check_seed, derive
 
 
 def test_every_purpose_and_index_has_a_seed_of_its_own() -> None:

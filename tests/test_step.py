@@ -12,8 +12,9 @@ from batches import LAYOUTS, SMALL_LAYOUTS, make_prediction, strided, threads
 from tolerances import assert_close
 from torch import Tensor
 
-from missdiff_fast import reference
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY, make_key
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.ops import reference
+from missdiff_fast.ops.reference import make_key
 from missdiff_fast.table.encoded import Layout
 
 

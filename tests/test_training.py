@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from missdiff_fast import reference, training
+from missdiff_fast._engine import training
+from missdiff_fast._engine.history import History, Progress
+from missdiff_fast._engine.steppers import Learner, Lesson, WeightAverage, make_learner
+from missdiff_fast._engine.training import Phase, batches, train
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.schedule import noise_weight
-from missdiff_fast.history import History, Progress
-from missdiff_fast.learner import Learner, Lesson, WeightAverage, make_learner
+from missdiff_fast.diffusion.states import CLEAN, NOISY
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.reference import CLEAN, NOISY
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
-from missdiff_fast.training import Phase, batches, train
 
 LAYOUT = Layout(2, (3,))
 

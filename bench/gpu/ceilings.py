@@ -9,7 +9,7 @@ import torch
 from gpu.clock import Clock, precision
 from gpu.plan import D
 from missdiff_fast import ops
-from missdiff_fast.reference import make_key
+from missdiff_fast.ops.reference import make_key
 
 NUMBERS = 1_000_000
 

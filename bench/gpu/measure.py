@@ -26,7 +26,7 @@ from gpu import card, ceilings, sampler, single, trainer, whole
 from gpu.clock import Clock
 from gpu.plan import BATCHES, FULL_SIZE, LOOPS, OPS, PARTS, WIDTHS
 from gpu.summary import lines
-from missdiff_fast._backend import resolve_backend
+from missdiff_fast._engine.backend import resolve_backend
 
 Measurement = Callable[[], Mapping[str, Any]]
 

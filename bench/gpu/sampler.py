@@ -16,11 +16,13 @@ from gpu.clock import Clock, Function, capture, precision
 from gpu.plan import predict, sampler
 from gpu.rivals import PRECISIONS, Maker, compare, entry, hold, relative_error
 from gpu.single import make_network
-from missdiff_fast import ops, reference
+from missdiff_fast import ops
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_grid
 from missdiff_fast.diffusion.solver import dpm_solver_2m
-from missdiff_fast.reference import NOISY, make_key
+from missdiff_fast.diffusion.states import NOISY
+from missdiff_fast.ops import reference
+from missdiff_fast.ops.reference import make_key
 
 CHECKED = 4096
 TILE = 16_384  # rows of which the rivals' activations fit the card's cache

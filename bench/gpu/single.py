@@ -20,8 +20,9 @@ from workload import CONTINUOUS, LAYOUT, Workload
 from gpu.clock import Clock, Function, precision
 from gpu.plan import WIDTHS, predict
 from gpu.rivals import PRECISIONS, Maker, compare, hold, relative_error
-from missdiff_fast import ops, reference
+from missdiff_fast import ops
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable
 
 CHECKED = 2000  # rows that are held to the reference before a time is taken

@@ -17,9 +17,10 @@ from batches import LAYOUTS, Batch, make_batch, make_prediction
 from tolerances import assert_close
 from torch import Tensor
 
-from missdiff_fast import ops, reference
+from missdiff_fast import ops
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState
+from missdiff_fast.ops import reference
 
 PRECISIONS = {"bfloat16": 2e-2, "tf32": 5e-3, "float32": 1e-4}  # and the greatest relative error of a pass in each
 WIDTHS = (96, 40)

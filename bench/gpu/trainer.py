@@ -16,13 +16,13 @@ from workload import LAYOUT, Workload
 from gpu.clock import Clock, Function, capture, precision
 from gpu.plan import WIDTHS, predict, training
 from gpu.rivals import Maker, entry, ready
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.steppers import Lesson, NativeLearner
+from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights
 from missdiff_fast.diffusion.schedule import noise_weight
-from missdiff_fast.history import History
-from missdiff_fast.learner import Lesson, NativeLearner
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.training import Phase, train
 
 RATE, DECAY = 1e-3, 0.998
 LESSONS = 16  # different batches

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from missdiff_fast._backend import resolve_device
-from missdiff_fast._generators import seeded
-from missdiff_fast._seeding import derive
+from missdiff_fast._engine.backend import resolve_device
+from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.training import batches
 from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite
 from missdiff_fast.table.min_max import check_near
-from missdiff_fast.training import batches
 
 _NOISE = 0.01  # holes are shown to the generator as uniform noise up to this
 _TINY = 1e-8

@@ -1,4 +1,4 @@
-"""The command ``missdiff``: its options, its errors and its exit codes. What it does is in `missdiff_fast.commands`.
+"""The command ``missdiff``: its options, its errors and its exit codes.
 
 Exit codes: 0, done; 1, a fault of missdiff, or runs of ``reproduce`` that failed; 2, an error that the user can mend;
 130, interrupted by Ctrl-C; 143, ended by SIGTERM, which is met as Ctrl-C is.
@@ -13,9 +13,9 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from missdiff_fast.cli._messages import complain, report, show_warning
-from missdiff_fast.cli._parser import build_parser
-from missdiff_fast.cli._signals import be_deaf, terminable
+from missdiff_fast.cli.errors import complain, report, show_warning
+from missdiff_fast.cli.parser import build_parser
+from missdiff_fast.cli.signals import be_deaf, terminable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast.config import ObjectiveConfig
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 
 
 def draw_sigma(unit_normal: Tensor, config: ObjectiveConfig) -> Tensor:

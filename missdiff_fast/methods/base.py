@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from missdiff_fast.history import History
+from missdiff_fast._engine.history import History
 from missdiff_fast.table import Codec, EncodedTable
 
 
@@ -24,7 +24,7 @@ class Method(ABC):
     device : torch.device
         Where the networks are.
     backend : module
-        `missdiff_fast.ops` or `missdiff_fast.reference`.
+        `missdiff_fast.ops` or `missdiff_fast.ops.reference`.
     """
 
     def __init__(self, codec: Codec, device: torch.device, backend: ModuleType) -> None:

@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from missdiff_fast._generators import seeded
-from missdiff_fast._seeding import derive
+from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.refinement import Networks, run_phases
+from missdiff_fast._engine.sampling import TILE, draw, most_probable, tiles
+from missdiff_fast._engine.seeding import derive
 from missdiff_fast.config import Config
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding
-from missdiff_fast.history import History
-from missdiff_fast.imputation import one_pass
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
-from missdiff_fast.refinement import Networks, run_phases
-from missdiff_fast.sampling import TILE, draw, most_probable, tiles
 from missdiff_fast.table import Codec, EncodedTable
 
 _BOUND_LEVELS = 100, 0.02, 20.0  # steps, least and greatest sigma: the range that training covers
@@ -30,7 +30,7 @@ _BOUND_LEVELS = 100, 0.02, 20.0  # steps, least and greatest sigma: the range th
 class ColumnStates(Method):
     """One network for drawing, with all columns noisy or known ones clean, and for imputing, with missing ones hidden.
 
-    See `missdiff_fast.refinement` for its training.
+    See `missdiff_fast._engine.refinement` for its training.
     """
 
     def __init__(self, codec: Codec, config: Config, device: torch.device, backend: ModuleType) -> None:

@@ -11,21 +11,21 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from missdiff_fast import reference
-from missdiff_fast._generators import seeded
-from missdiff_fast._seeding import derive
+from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.history import History, Progress
+from missdiff_fast._engine.sampling import make_keys, most_probable, shrinking, tiles
+from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.training import batches
 from missdiff_fast.config import DiffusionConfig, PaperConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding, variance_preserving
-from missdiff_fast.history import History, Progress
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.methods.noise_training import NoiseLearner
 from missdiff_fast.networks import CSDINetwork
-from missdiff_fast.reference import CLEAN, HIDDEN, NOISY
-from missdiff_fast.sampling import make_keys, most_probable, shrinking, tiles
+from missdiff_fast.ops import reference
 from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.min_max import MinMax, check_near
-from missdiff_fast.training import batches
 
 # Every call of one network sees as many rows, so that row i of a sample depends on (seed, i) alone; see
 # `sampling.TILE`. A row is as many tokens as it has encoded columns, and so many tokens fill a processor.

@@ -8,11 +8,11 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
+from missdiff_fast._engine.cuda_graphs import Recorded, Reel, tensor_cores, to_device
+from missdiff_fast._engine.history import Progress
+from missdiff_fast._engine.sampling import make_keys
 from missdiff_fast.config.paper import EpochsConfig
-from missdiff_fast.graphs import Recorded, Reel, tensor_cores, to_device
-from missdiff_fast.history import Progress
-from missdiff_fast.reference import NOISY
-from missdiff_fast.sampling import make_keys
+from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
 _STEPS = 4096  # whose rows and keys are brought to the device at once

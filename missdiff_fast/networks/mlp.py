@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from missdiff_fast.diffusion.schedule import CONTINUOUS_STD, ONE_HOT_STD
-from missdiff_fast.reference import CLEAN, NOISY
+from missdiff_fast.diffusion.states import CLEAN, NOISY
 from missdiff_fast.table.encoded import Layout
 
 

@@ -13,7 +13,7 @@ import torch
 from pandas.api.extensions import ExtensionArray
 from torch import Tensor
 
-from missdiff_fast import _library
+from missdiff_fast.ops import _library
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.columns import Categorical, Coder, Continuous, are_whole, comparable
 from missdiff_fast.table.dtypes import NUMBERS, as_frame, as_series

@@ -222,7 +222,7 @@ def _spread(numbers: np.ndarray, where: np.ndarray) -> np.ndarray:
 
 def _ops() -> ModuleType:
     # Imported late: the ops know the encoded table, a module of this package.
-    from missdiff_fast._backend import resolve_backend
+    from missdiff_fast._engine.backend import resolve_backend
 
     return resolve_backend("auto", torch.device("cpu"))
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import pandas as pd
 import torch
 
-from missdiff_fast._backend import plain_settings, resolve_device
-from missdiff_fast._generators import seeded
-from missdiff_fast._seeding import check_seed, derive
+from missdiff_fast._engine.backend import plain_settings, resolve_device
+from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.seeding import check_seed, derive
 from missdiff_fast._validation import check_count, check_positive, parameters_of
 from missdiff_fast.baselines._encoding import Encoder
 from missdiff_fast.baselines.delete import delete_incomplete
@@ -18,7 +19,6 @@ from missdiff_fast.baselines.imputers import MeanModeImputer
 from missdiff_fast.baselines.stasy.network import HIDDEN, ScoreNetwork
 from missdiff_fast.baselines.stasy.sde import VESDE
 from missdiff_fast.baselines.stasy.training import Phase, train, unlikely
-from missdiff_fast.history import History
 from missdiff_fast.table.schema import as_names
 
 _TILE = 4096  # rows drawn at a time

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from missdiff_fast._seeding import derive
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.steppers import WeightAverage
 from missdiff_fast.baselines._training import epoch
 from missdiff_fast.baselines.stasy import self_paced
 from missdiff_fast.baselines.stasy.sde import START, VESDE, random_signs
-from missdiff_fast.history import History
-from missdiff_fast.learner import WeightAverage
 
 _CLIP = 1.0  # greatest norm of a gradient
 _TILE = 4096  # rows whose likelihood is computed at a time

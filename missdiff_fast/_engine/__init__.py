@@ -1,0 +1,1 @@
+"""Training and sampling on a chosen backend: private to the package."""

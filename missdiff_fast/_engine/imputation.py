@@ -1,0 +1,74 @@
+"""Imputation in one pass: conditional means and category probabilities of the missing cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from missdiff_fast._engine.sampling import TILE, over_tiles, passes_natively
+from missdiff_fast._engine.seeding import derive
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN
+from missdiff_fast.ops import reference
+from missdiff_fast.table.encoded import EncodedTable
+
+_PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
+
+
+@torch.inference_mode()
+def one_pass(
+    network: nn.Module, table: EncodedTable, backend: ModuleType, *, verbose: bool = False
+) -> Iterator[tuple[int, int, Tensor, Tensor]]:
+    """Observed columns clean, missing ones hidden, and one call of the network for each tile of rows.
+
+    A progress bar is drawn if ``verbose``, where stderr is a terminal.
+
+    Yields
+    ------
+    start, stop, logits, means : int, int, Tensor, Tensor
+        The tile's rows, ``[rows, D - C]`` logits of the one-hot groups, and ``[rows, C]`` conditional means of the
+        standardised raw values.
+    """
+    C, D = table.layout.num_continuous, table.layout.width
+    key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
+    native = passes_natively(network, backend)
+    predict = (backend if native else reference).mlp_predict
+
+    def work(start: int, piece: EncodedTable) -> Tensor:
+        rows, ones = torch.arange(len(piece), device=table.device), torch.ones(len(piece), device=table.device)
+        states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
+        x = backend.perturb(piece, rows, states, ones, ones, key)
+        prediction: Tensor = predict(network, x, states, ones[:1])
+        return prediction
+
+    with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
+        for start, stop, padded in over_tiles(table, native, work):
+            prediction = padded[: stop - start]
+            bar.update(stop - start)
+            if not bool(torch.isfinite(prediction).all()):
+                raise FloatingPointError(
+                    "the model imputed cells that are not finite: fit it again with a lower learning_rate"
+                )
+            yield start, stop, prediction[:, C:D], prediction[:, D:]
+
+
+@torch.inference_mode()
+def probe_loss(network: nn.Module, table: EncodedTable, backend: ModuleType, seed: int) -> float:
+    """How badly a network imputes rows that it was not trained on: the loss on observed cells hidden for the purpose.
+
+    A fifth of each row's observed cells is hidden, the same cells for every network with one seed.
+    """
+    total, weight = 0.0, torch.ones(TILE, device=table.device)
+    key = backend.make_key(derive(seed, "probe"), 0, table.device)
+    rows = torch.arange(len(table), device=table.device)
+    picked = backend.uniform(rows, table.layout.num_columns, key) < _PROBE_SHARE
+    states = torch.where(table.observed() & ~picked, CLEAN, HIDDEN).to(torch.uint8)
+    for index in rows.split(TILE):
+        ones, state = weight[: len(index)], states[index]
+        x = backend.perturb(table, index, state, ones, ones, key)
+        loss = backend.masked_loss(network(x, ones[:1], state), table, index, state, ones, mean_weight=1.0)
+        total += float(loss) * len(index)
+    return total / max(len(table), 1)

@@ -1,0 +1,146 @@
+"""The phases of a fit: training on the observed cells, then rounds of filling the holes and training on."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+import torch
+
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.imputation import probe_loss
+from missdiff_fast._engine.resemblance import distance
+from missdiff_fast._engine.sampling import TILE, fill, unknown
+from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.training import Phase, train
+from missdiff_fast.config import Config
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.table.encoded import EncodedTable
+
+_MIN_ROWS_TO_HOLD_OUT = 200
+_DRAWN_ROWS, _COMPARED_ROWS = 2 * TILE, 1 << 16  # to judge a network by, and at most so many rows of the table
+_RARE = 100  # a column observed less often keeps all its cells in training
+
+
+@dataclass
+class Networks:
+    """What a fit yields, kept up to date so that an interrupted fit leaves something of use.
+
+    Parameters
+    ----------
+    generator : Denoiser
+        The weights to draw with: the latest.
+    imputer : Denoiser
+        The weights that impute held-out rows best; without held-out rows the generator.
+    """
+
+    generator: Denoiser
+    imputer: Denoiser
+
+
+def run_phases(
+    networks: Networks,
+    table: EncodedTable,
+    config: Config,
+    backend: ModuleType,
+    seed: int,
+    history: History,
+    *,
+    rounds: int,
+    verbose: bool = False,
+) -> None:
+    """Train, then refine in rounds; the networks are updated in place.
+
+    With zeros for what is missing, a masked loss alone learns the score of zero-filled rows, not of complete ones. A
+    round draws the missing cells given the observed ones and trains on with the draws shown as noisy columns, so that
+    the noisy rows follow the law of complete ones. The loss is over the observed cells and, where their column is
+    mostly observed and the noise strong, the drawn ones: over observed cells alone it learns the mean of a cell given
+    that it was observed, which under MAR is another than that of all rows.
+
+    Parameters
+    ----------
+    networks : Networks
+        Both members one new network.
+    table : EncodedTable
+        The training rows.
+    config : Config
+        Settings.
+    backend : module
+        `missdiff_fast.ops` or `missdiff_fast.ops.reference`.
+    seed : int
+        Everything random follows from it.
+    history : History
+        Taken further.
+    rounds : int
+        How many rounds of refinement.
+    verbose : bool
+        Progress bars.
+    """
+    held_out = None
+    if rounds > 0:
+        table, held_out = _hold_out(table, seed)
+    training, refine = config.training, config.refine
+    steps, batch_size = training.settle(len(table))
+    solver = replace(config.solver, steps=refine.solver_steps)
+    phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
+    train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)
+    if rounds == 0:
+        return
+    nearest = _distance(networks.generator, table, config, backend, seed)
+    best = _probe(networks.generator, held_out, backend, seed)
+    for r in range(1, rounds + 1):
+        name = f"{r}/{rounds}"
+        fill_seed = derive(seed, "fill", r)
+        filled = fill(networks.generator, table, solver, backend, fill_seed, verbose=verbose, desc=f"fill {name}")
+        phase = replace(
+            phase,
+            name=f"refine {name}",
+            first_step=phase.first_step + phase.steps,
+            steps=max(1, round(steps * refine.step_share)),
+            learning_rate=training.learning_rate * refine.rate_share,
+            show=refine.show,
+            trusted_rate=refine.trusted_rate,
+            trusted_sigma=refine.trusted_sigma,
+        )
+        # Training goes on in a copy: the weights before may yet be the better ones.
+        network = copy.deepcopy(networks.generator)
+        train(network, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose)
+        loss = _probe(network, held_out, backend, seed)
+        if held_out is not None and loss <= best:
+            best, networks.imputer = loss, network
+        distance_now = _distance(network, table, config, backend, seed)
+        if distance_now > nearest:
+            return
+        nearest, networks.generator = distance_now, network
+        if held_out is None:
+            networks.imputer = network
+
+
+def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
+    """A twentieth of the rows, at most 1,000, kept from training to judge imputation; none of a small table."""
+    if len(table) < _MIN_ROWS_TO_HOLD_OUT:
+        return table, None
+    observed = table.observed()
+    spare = (~observed[:, observed.sum(0) < _RARE].any(1)).nonzero()[:, 0]
+    generator = torch.Generator().manual_seed(derive(seed, "holdout"))
+    order = torch.randperm(len(spare), generator=generator).to(table.device)
+    held_out = spare[order[: min(1000, len(table) // 20)]]
+    if not len(held_out):
+        return table, None
+    kept = torch.ones(len(table), dtype=torch.bool, device=table.device)
+    kept[held_out] = False
+    return table.rows(kept.nonzero()[:, 0]), table.rows(held_out)
+
+
+def _probe(network: Denoiser, held_out: EncodedTable | None, backend: ModuleType, seed: int) -> float:
+    """The imputation loss on held-out rows; 0 where there are none."""
+    return 0.0 if held_out is None else probe_loss(network, held_out, backend, seed)
+
+
+def _distance(network: Denoiser, table: EncodedTable, config: Config, backend: ModuleType, seed: int) -> float:
+    """How far rows drawn by the network are from the observed cells."""
+    generator = torch.Generator().manual_seed(derive(seed, "compare"))
+    rows = torch.randperm(len(table), generator=generator)[:_COMPARED_ROWS].to(table.device)
+    nothing = unknown(_DRAWN_ROWS, table.layout, table.device)
+    return distance(table.rows(rows), fill(network, nothing, config.solver, backend, derive(seed, "compare"))).total

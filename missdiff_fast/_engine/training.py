@@ -1,0 +1,185 @@
+"""Training on the observed cells: one phase of steps, whatever fills the holes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from missdiff_fast._engine.cuda_graphs import to_device
+from missdiff_fast._engine.history import History, Progress
+from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.steppers import GraphLearner, Lessons, NativeLearner, make_learner
+from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
+from missdiff_fast.diffusion.schedule import noise_weight
+from missdiff_fast.diffusion.states import CLEAN, NOISY
+from missdiff_fast.table.encoded import EncodedTable
+
+# Rows whose states and noise levels are drawn at once. A GPU gets as many as keep it busy, but no tensor of them is to
+# have more than so many cells.
+_DRAWN_ROWS = {"cpu": 8192, "cuda": 1 << 18}
+_DRAWN_CELLS = 1 << 25
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of training.
+
+    Parameters
+    ----------
+    name : str
+        For the progress bar.
+    steps, batch_size, learning_rate, warmup, ema
+        As in `missdiff_fast.config.TrainingConfig`.
+    first_step : int
+        Steps taken in earlier phases, so that no random number recurs.
+    show : float
+        Share of rows in which filled cells are shown as noisy columns.
+    trusted_rate, trusted_sigma : float
+        Filled cells that are shown enter the loss in columns observed in at least this share of the rows, and in rows
+        noisier than this.
+    """
+
+    name: str
+    steps: int
+    batch_size: int
+    learning_rate: float
+    warmup: int
+    ema: float
+    first_step: int = 0
+    show: float = 0.0
+    trusted_rate: float = 1.0
+    trusted_sigma: float = 0.0
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0: it rises through the warm-up and falls to 0 at the end."""
+        return self.learning_rate * ((1 - step / self.steps) * min(1.0, (step + 1) / self.warmup))
+
+
+def batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Row numbers, a fresh permutation for every pass: int64 ``[min(batch_size, num_rows)]`` each, without end.
+
+    What a pass has left over for less than a batch is dropped: noise is keyed by row and step, so that a row may not
+    come twice in one step.
+    """
+    size = min(batch_size, num_rows)
+    while True:
+        yield from torch.randperm(num_rows, generator=generator)[: num_rows // size * size].split(size)
+
+
+def train(
+    network: nn.Module,
+    table: EncodedTable,
+    objective: ObjectiveConfig,
+    phase: Phase,
+    backend: ModuleType,
+    seed: int,
+    history: History,
+    *,
+    filled: EncodedTable | None = None,
+    verbose: bool = False,
+) -> None:
+    """Train the network in place; its weights end as their moving average, also when interrupted.
+
+    Parameters
+    ----------
+    network : nn.Module
+        A `missdiff_fast.networks.Denoiser`.
+    table : EncodedTable
+        N rows. The loss is over its observed cells (and those of ``filled`` that are learnt from), columns weighted by
+        how seldom they are observed.
+    objective, phase
+        What to train for and how long.
+    backend : module
+        `missdiff_fast.ops` or `missdiff_fast.ops.reference`.
+    seed : int
+        Everything random follows from it.
+    history : History
+        Taken further.
+    filled : EncodedTable, optional
+        The same rows with every hole filled, shown and learnt from according to ``phase``. The loss is then divided by
+        the number of all cells of the batch.
+    verbose : bool
+        Whether to draw a progress bar where stderr is a terminal.
+
+    Raises
+    ------
+    FloatingPointError
+        The loss is no longer finite.
+    """
+    observed = table.observed()
+    weights = column_weights(observed, objective.column_power, objective.column_cap).to(table.continuous.dtype)
+    learner = make_learner(network, objective, weights, phase.ema, backend)
+    network.train()
+    try:
+        with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
+            features = learner.state.network.features if isinstance(learner, NativeLearner) else None
+            first = 0
+            for lessons in _lessons(features, table, observed, filled, objective, phase, backend, seed):
+                rates = [phase.rate(t) for t in range(first, first + len(lessons))]
+                first += len(lessons)
+                if isinstance(learner, GraphLearner):
+                    learner.learn(lessons, rates, progress)
+                else:
+                    for lesson, rate in zip(lessons, rates, strict=True):
+                        progress.add(learner.step(lesson, rate))
+    finally:
+        learner.finish()
+        network.eval()
+
+
+def _lessons(
+    features: Callable[[Tensor], Tensor] | None,
+    table: EncodedTable,
+    observed: Tensor,
+    filled: EncodedTable | None,
+    objective: ObjectiveConfig,
+    phase: Phase,
+    backend: ModuleType,
+    seed: int,
+) -> Iterator[Lessons]:
+    """What each step of the phase is to learn from, drawn for several steps at a time: small tensors cost their calls.
+
+    Random numbers are counted through the phase, step after step and row after row.
+    """
+    device, columns = table.device, table.layout.num_columns
+    generator = torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
+    order = batches(len(table), phase.batch_size, generator)
+    of_states, of_levels = (
+        backend.make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels")
+    )
+    noise_seed = backend.make_key(derive(seed, "noise"), 0, device)[0]
+    complete = table if filled is None else filled
+    trusted = observed.double().mean(0) >= phase.trusted_rate
+    size = min(phase.batch_size, len(table))
+    widest = max(1, table.layout.width + 2 * columns)
+    at_once = max(1, min(_DRAWN_ROWS[device.type], _DRAWN_CELLS // widest) // size)
+    for first in range(0, phase.steps, at_once):
+        rows = to_device(torch.cat([next(order) for _ in range(min(at_once, phase.steps - first))]), device)
+        number = torch.arange(first * size, first * size + len(rows), device=device)
+        uniform = backend.uniform(number, columns + 3, of_states)
+        sigma = draw_sigma(backend.normal(number, 1, of_levels)[:, 0], objective)
+        seen = observed[rows]
+        shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
+        states = draw_states(uniform[:, :-1], seen, shown, objective)
+        judged = states
+        if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
+            learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
+            judged = states.masked_fill(~learnt, CLEAN)
+        steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
+        keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)
+        shape = len(keys), size
+        yield Lessons(
+            complete,
+            rows.unflatten(0, shape),
+            states.unflatten(0, shape),
+            judged.unflatten(0, shape),
+            sigma.unflatten(0, shape),
+            noise_weight(sigma).unflatten(0, shape),
+            keys,
+            None if features is None else features(sigma).unflatten(0, shape),
+        )

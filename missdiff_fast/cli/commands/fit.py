@@ -1,0 +1,125 @@
+"""``missdiff fit``: train a model on a table with holes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading
+from missdiff_fast.cli.user_error import UserError
+
+if TYPE_CHECKING:
+    import argparse
+
+HELP = "train a model on a table with holes"
+
+
+def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
+    """Add the command's options."""
+    parser.add_argument("data", metavar="DATA", type=Path, help=f"the table: {TABLES}")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="MODEL",
+        type=Path,
+        required=True,
+        help="the file for the model; Ctrl-C keeps what is trained",
+    )
+    add_reading(parser)
+    columns = parser.add_argument_group("columns")
+    columns.add_argument(
+        "--categorical",
+        metavar="COL",
+        action="append",
+        default=[],
+        help="a column of numbers that are names: categories, of a CSV file the texts as written (repeatable)",
+    )
+    columns.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
+    columns.add_argument(
+        "--max-categories", metavar="N", type=int, default=100, help="refuse columns with more (default 100)"
+    )
+    training = parser.add_argument_group("training (the defaults suit most tables)")
+    training.add_argument(
+        "--preset", default="default", help="default, or paper for MissDiff as printed, which is slow"
+    )
+    training.add_argument("--steps", metavar="N", type=int, help="training steps before refining")
+    training.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, in place of --steps")
+    training.add_argument("--batch-size", metavar="N", type=int, help="rows in a step")
+    training.add_argument("--learning-rate", metavar="X", type=float, help="its peak")
+    training.add_argument("--width", metavar="N", type=int, help="width of the network")
+    training.add_argument("--blocks", metavar="N", type=int, help="number of its residual blocks")
+    training.add_argument(
+        "--setting",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="any other setting of the preset, such as solver.steps=20 (repeatable)",
+    )
+    training.add_argument(
+        "--no-refine", dest="refine", action="store_false", help="do not train on with the holes filled"
+    )
+    training.add_argument("--seed", metavar="N", type=int, help="makes everything repeatable")
+    add_device(training)
+    add_quiet(common)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train a model on a table and save it, also when Ctrl-C cuts the training short."""
+    from missdiff_fast.cli.tables import check_output, known, markers, read, say
+    from missdiff_fast.table.hints import warn_of_texts
+
+    check_output(args.output, args.data)
+    settings = dict(map(_setting, args.setting))
+    missing_values = markers(args.missing_values)
+    # As text a code keeps its leading zeros, and what is dropped gives no cause for warnings.
+    frame = read(args, missing_values, [*args.categorical, *args.drop])
+    frame = frame.drop(columns=known(args.drop, frame, "--drop"))
+    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name)
+    holes = float(frame.isna().to_numpy().mean()) if frame.size else 0.0
+    say(args, f"{args.data}: {len(frame):,} rows, {frame.shape[1]} columns, {holes:.1%} of the cells missing")
+    from missdiff_fast.model import MissDiff
+
+    model = MissDiff(
+        preset=args.preset,
+        steps=args.steps,
+        epochs=args.epochs,
+        batch_size=args.batch_size,
+        learning_rate=args.learning_rate,
+        width=args.width,
+        blocks=args.blocks,
+        random_state=args.seed,
+        device=args.device,
+        backend=args.backend,
+        refine=args.refine,
+        verbose=not args.quiet,
+        missing_values=missing_values,
+        max_categories=args.max_categories,
+        settings=settings,
+    )
+    started = time.perf_counter()
+    try:
+        model.fit(frame, categorical_columns=args.categorical or None)
+        model.save(args.output)
+    except KeyboardInterrupt:
+        if not hasattr(model, "history_"):
+            raise KeyboardInterrupt("training had not begun, so there is no model") from None
+        model.save(args.output)
+        steps = int(model.history_["step"].max()) if len(model.history_) else 0
+        raise KeyboardInterrupt(
+            f"the model as trained so far ({steps or 'fewer than 50'} steps) is in {args.output}"
+        ) from None
+    say(args, f"{args.output}: the model, trained in {time.perf_counter() - started:.0f} s")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A setting's name and value: a number or a list as JSON has it, else a string."""
+    name, found, value = text.partition("=")
+    if not found:
+        raise UserError(f"--setting {text!r}: write NAME=VALUE")
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, tuple(parsed) if isinstance(parsed, list) else parsed

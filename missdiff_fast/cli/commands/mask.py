@@ -1,0 +1,92 @@
+"""``missdiff mask``: hide cells of a table, at random or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from missdiff_fast.cli.options import TABLES, add_reading
+from missdiff_fast.cli.user_error import UserError
+
+if TYPE_CHECKING:
+    import argparse
+
+    import pandas as pd
+
+HELP = "hide cells of a table, at random or not"
+
+
+def add_options(parser: argparse.ArgumentParser, _: argparse._ArgumentGroup) -> None:
+    """Add the command's options."""
+    parser.add_argument("data", metavar="DATA", type=Path, help=f"the table: {TABLES}")
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the table to write (default: CSV on stdout)")
+    parser.add_argument(
+        "--mechanism",
+        choices=("row", "column", "independent", "mar", "nmar"),
+        default="independent",
+        help="the same number of cells of each row, or of each column; each cell by itself (the default); by a "
+        "logistic function of columns that stay complete; by one of columns that lose cells too",
+    )
+    parser.add_argument("--ratio", metavar="X", type=float, default=0.2, help="share of the cells (default 0.2)")
+    parser.add_argument("--seed", metavar="N", type=int, help="the same cells again")
+    parser.add_argument(
+        "--keep",
+        metavar="COL",
+        action="append",
+        default=[],
+        help="a column that takes no part, copied as it is (repeatable)",
+    )
+    logistic = parser.add_argument_group("mar and nmar")
+    logistic.add_argument(
+        "--observed-share",
+        metavar="X",
+        type=float,
+        help="share of the columns that the masks of the others depend on (default 0.3)",
+    )
+    logistic.add_argument(
+        "--target",
+        choices=("overall", "columns"),
+        help="of mar: whether the whole table (the default) or each column that loses cells is to lose the ratio",
+    )
+    add_reading(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write a table with fewer cells."""
+    import pandas as pd
+
+    from missdiff_fast.cli.tables import check_table_output, known, markers, read, write
+    from missdiff_fast.missingness import hide
+
+    if not 0 < args.ratio < 1:
+        raise UserError(f"ratio must be greater than 0 and less than 1, got {args.ratio}")
+    asked = {"observed_share": args.observed_share, "target": args.target}
+    logistic = {name: value for name, value in asked.items() if value is not None}
+    if logistic and args.mechanism not in ("mar", "nmar"):
+        option = f"--{next(iter(logistic)).replace('_', '-')}"
+        raise UserError(f"{option} is of the mechanisms mar and nmar, not of {args.mechanism}: leave it out")
+    check_table_output(args.output, args.data)
+    frame = read(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
+    kept = known(args.keep, frame, "--keep")
+    if len(kept) == len(frame.columns):
+        raise UserError("--keep names every column, which leaves none to hide cells of")
+    holes, _ = hide(
+        frame.drop(columns=kept).apply(_nullable),
+        args.mechanism,
+        args.ratio,
+        args.seed,
+        **logistic,
+    )
+    write(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], args.output)
+
+
+def _nullable(column: pd.Series) -> pd.Series:
+    """Whole numbers in a dtype with a place for "missing", so that they stay whole."""
+    import numpy as np
+    from pandas.api.types import pandas_dtype
+
+    dtype = column.dtype
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "iu":
+        return column
+    name = f"{'U' if dtype.kind == 'u' else ''}Int{8 * dtype.itemsize}"
+    return column.astype(pandas_dtype(name))

@@ -1,0 +1,41 @@
+"""``missdiff sample``: draw complete synthetic rows from a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from missdiff_fast.cli.options import TABLES, add_device, add_quiet
+
+if TYPE_CHECKING:
+    import argparse
+
+HELP = "draw complete synthetic rows from a model"
+
+
+def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
+    """Add the command's options."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a file written by 'missdiff fit'")
+    parser.add_argument("-n", "--num-rows", metavar="N", type=int, required=True, help="how many rows")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", type=Path, help=f"the table to write: {TABLES} (default: CSV on stdout)"
+    )
+    parser.add_argument(
+        "--given", metavar="COL=VALUE", action="append", default=[], help="draw rows that have this value (repeatable)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, help="the same rows again (default: the seed of fit, if it had one)"
+    )
+    add_device(parser)
+    add_quiet(common)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Write synthetic rows."""
+    from missdiff_fast.cli.given import parse_all_given
+    from missdiff_fast.cli.tables import check_table_output, load, write
+
+    check_table_output(args.output, args.model)
+    model = load(args)
+    given = parse_all_given(model.codec_, args.given)
+    write(model.sample(args.num_rows, given=given or None, random_state=args.seed), args.output)

@@ -1,0 +1,51 @@
+"""The parser of the command line, built from the modules in `missdiff_fast.cli.commands`."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from typing import NoReturn
+
+from missdiff_fast import __version__
+from missdiff_fast.cli.commands import NAMES
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the whole command line.
+
+    Examples
+    --------
+    >>> build_parser().parse_args(["sample", "model.missdiff", "-n", "5"]).num_rows
+    5
+    """
+    parser = _Parser(
+        prog="missdiff",
+        description="Train a diffusion model straight on a table with holes; draw complete synthetic rows from it, "
+        "or fill the holes.",
+        epilog="missdiff COMMAND --help tells a command's options.",
+        formatter_class=_Help,
+    )
+    parser.add_argument("--version", action="version", version=f"missdiff_fast {__version__}")
+    parser.set_defaults(debug=False)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    for name in NAMES:
+        command = import_module(f"missdiff_fast.cli.commands.{name}")
+        text = command.HELP
+        options = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        common = options.add_argument_group("on the whole")
+        common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        command.add_options(options, common)
+        options.set_defaults(run=command.run)
+    return parser
+
+
+class _Help(argparse.HelpFormatter):
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        # argparse forgets that commands are indented, and would give the longest of them a line of its own.
+        self._action_max_length += 2 * isinstance(action, argparse._SubParsersAction)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"missdiff: error: {message} (see '{self.prog} --help')\n")

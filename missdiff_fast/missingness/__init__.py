@@ -1,0 +1,18 @@
+"""Hiding cells of a table: completely at random, at random, and not at random.
+
+The paper's five mechanisms. Completely at random (MCAR): ``row``, ``column`` and ``independent``. At random (``mar``)
+and not at random (``nmar``): the logistic masks of Muzellec et al. (2020), Missing Data Imputation using Optimal
+Transport, whose inputs are the columns that the mask of every other column depends on.
+"""
+
+from missdiff_fast.missingness.mechanisms import (
+    MECHANISMS,
+    TARGETS,
+    Mechanism,
+    Target,
+    hide,
+    missing_probability,
+    observed_mask,
+)
+
+__all__ = ["MECHANISMS", "TARGETS", "Mechanism", "Target", "hide", "missing_probability", "observed_mask"]

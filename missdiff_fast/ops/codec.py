@@ -1,0 +1,96 @@
+"""Encoding and decoding of columns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from missdiff_fast.ops._checks import (
+    _TABLE_TYPES,
+    _check,
+    _check_offsets,
+    _refuse_gradients,
+)
+from missdiff_fast.ops._native import op
+
+
+def encode(
+    cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None
+) -> Tensor:
+    """The normal scores of a continuous column's cells; see `missdiff_fast.ops.reference.encode`.
+
+    Computed in the calling thread, so that columns can be encoded in several. Not differentiable.
+
+    Parameters
+    ----------
+    cells : Tensor
+        float32, float64 or int64 ``[N]``, none of them NaN.
+    keys : Tensor
+        cells' dtype ``[V]``, strictly ascending.
+    ends : Tensor
+        float64 ``[V + 1]``, ascending from 0 to 1.
+    boundaries : Tensor
+        float32 ``[V - 1]``, strictly ascending.
+    count : int
+        At least 1.
+    share : Tensor, optional
+        float64 ``[N]``, from 0 up to 1; 0.5 by default.
+
+    Returns
+    -------
+    Tensor
+        float32 ``[N]``.
+
+    Examples
+    --------
+    >>> keys, ends = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([0.0, 0.25, 0.75, 1.0], dtype=torch.float64)
+    >>> encode(torch.tensor([2.0, 5.0, 3.0]), keys, ends, torch.tensor([-0.6745, 0.6745]), 4)
+    tensor([0.0000, 1.1503, 0.6745])
+    """
+    _check("cells", cells, (*_TABLE_TYPES, torch.int64), (None,))
+    _check("keys", keys, (cells.dtype,), (None,))
+    V = keys.shape[0]
+    if V < 1 or count < 1:
+        raise ValueError(f"keys must not be empty, nor count less than 1, but there are {V} keys and count is {count}")
+    _check("ends", ends, (torch.float64,), (V + 1,))
+    _check("boundaries", boundaries, (torch.float32,), (V - 1,))
+    if share is not None:
+        _check("share", share, (torch.float64,), (cells.shape[0],))
+    tensors = {"cells": cells, "keys": keys, "ends": ends, "boundaries": boundaries, "share": share}
+    _refuse_gradients("encode", tensors)
+    return op("encode")(cells, keys, ends, boundaries, count, share)
+
+
+def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores to places in each column's value table, and one-hot groups to codes; see `reference.decode`.
+
+    As in the reference a NaN score is above all boundaries, and a group with a NaN gets its number of categories, which
+    is no code. Not differentiable.
+
+    Parameters
+    ----------
+    x : Tensor
+        ``[B, D]``, float32 or float64.
+    offsets, starts : Tensor
+        int64 ``[K + 1]`` and ``[C + 1]``.
+    boundaries : Tensor
+        ``[M]``, x's dtype, ascending within each column.
+
+    Returns
+    -------
+    places, codes : Tensor
+        int32 ``[B, C]`` and int16 ``[B, K]``.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.3, 0.1, 0.9], [-2.0, 0.5, 0.2]])
+    >>> decode(x, torch.tensor([1, 3]), torch.tensor([-1.0, 0.0]), torch.tensor([0, 2]))
+    (tensor([[2],
+            [0]], dtype=torch.int32), tensor([[1],
+            [0]], dtype=torch.int16))
+    """
+    _check("x", x, _TABLE_TYPES, (None, None))
+    continuous = _check_offsets(offsets, x.shape[1])
+    _check("boundaries", boundaries, (x.dtype,), (None,))
+    _check("starts", starts, (torch.int64,), (None if continuous is None else continuous + 1,))
+    return op("decode")(x, offsets, boundaries, starts)

@@ -1,0 +1,167 @@
+"""Passes and training step of the default network in plain PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from missdiff_fast.networks.packing import TrainingState
+from missdiff_fast.ops.reference.adamw import adamw
+from missdiff_fast.ops.reference.loss import masked_loss
+from missdiff_fast.ops.reference.perturb import perturb
+from missdiff_fast.ops.reference.step import step
+from missdiff_fast.table.encoded import EncodedTable
+
+
+def mlp_predict(network: nn.Module, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+    """What a network predicts of rows at one noise level: ``[B, D + C]``.
+
+    Parameters
+    ----------
+    network : nn.Module
+        A `missdiff_fast.networks.Denoiser`, or whatever is called like one.
+    x : Tensor
+        ``[B, D]``.
+    states : Tensor
+        uint8 ``[B, J]``.
+    level : Tensor
+        sigma, ``[1]``.
+
+    Examples
+    --------
+    >>> network = lambda x, sigma, states: x / (sigma**2 + 1)
+    >>> mlp_predict(network, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.uint8), torch.ones(1))
+    tensor([[0.5000, 0.5000]])
+    """
+    prediction: Tensor = network(x, level, states)
+    return prediction
+
+
+def mlp_sample(
+    network: nn.Module,
+    x: Tensor,
+    states: Tensor,
+    offsets: Tensor,
+    levels: Tensor,
+    coefficients: Tensor,
+    rows: Tensor,
+    keys: Tensor,
+    *,
+    step: Callable[..., tuple[Tensor, Tensor]] = step,
+) -> Tensor:
+    """All steps of a solver: at each level the network's prediction, then `step` with it and the one before.
+
+    Parameters
+    ----------
+    network : nn.Module
+        As in `mlp_predict`.
+    x : Tensor
+        Where the solver starts: noisy columns at the first level, ``[B, D]``.
+    states : Tensor
+        uint8 ``[B, J]``.
+    offsets : Tensor
+        Of the one-hot groups, int64 ``[K + 1]``.
+    levels : Tensor
+        sigma of each step, ``[steps]``.
+    coefficients : Tensor
+        Those of each `step`, ``[steps, 4]``; the first step has no prediction before it.
+    rows : Tensor
+        Global row numbers, int64 ``[B]``.
+    keys : Tensor
+        Of each step's noise, int64 ``[steps, 2]``.
+    step : callable
+        `step`, or the compiled one.
+
+    Returns
+    -------
+    Tensor
+        ``[B, D]``.
+
+    Examples
+    --------
+    >>> network = lambda x, sigma, states: x / (sigma[:, None] ** 2 + 1)
+    >>> last = torch.tensor([[0.0, 1.0, 0.0, 0.0]])  # the prediction itself
+    >>> noisy, keys = torch.ones(1, 2, dtype=torch.uint8), make_key(0, 0)[None]
+    >>> mlp_sample(network, torch.ones(1, 2), noisy, torch.tensor([2]), torch.ones(1), last, torch.arange(1), keys)
+    tensor([[0.5000, 0.5000]])
+    """
+    previous = None
+    for i in range(len(levels)):
+        prediction = mlp_predict(network, x, states, levels[i : i + 1])
+        x, previous = step(x, prediction, previous, states, offsets, coefficients[i], rows, keys[i])
+    return x
+
+
+def mlp_train_step(
+    state: TrainingState,
+    table: EncodedTable,
+    rows: Tensor,
+    states: Tensor,
+    judged: Tensor,
+    sigma: Tensor,
+    weight: Tensor,
+    key: Tensor,
+    *,
+    learning_rate: float,
+    decay: float,
+    mean_weight: float = 0.3,
+    column_weight: Tensor | None = None,
+) -> Tensor:
+    """One training step: `perturb`, network, `masked_loss`, gradients, AdamW without weight decay, average of weights.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Taken one step further.
+    table, rows, states
+        As in `perturb`, which takes alpha for 1.
+    judged : Tensor
+        The states by which the loss is taken, uint8 ``[B, J]``: columns marked as clean have none.
+    sigma, weight : Tensor
+        Noise level and weight of each row, ``[B]``, as in `perturb` and `masked_loss`.
+    key : Tensor
+        Of the noise, int64 ``[2]``.
+    learning_rate : float
+        Of this step. AdamW's betas are 0.9 and 0.999, its epsilon 1e-8.
+    decay : float
+        By which the average of the weights forgets.
+    mean_weight, column_weight
+        As in `masked_loss`.
+
+    Returns
+    -------
+    Tensor
+        The loss before the step, a scalar.
+
+    References
+    ----------
+    Loshchilov and Hutter (2019), Decoupled Weight Decay Regularization.
+
+    Examples
+    --------
+    >>> from missdiff_fast.networks import Denoiser
+    >>> from missdiff_fast.networks.packing import TrainingState
+    >>> from missdiff_fast.table.encoded import Layout
+    >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
+    >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
+    >>> state = TrainingState.of(Denoiser(table.layout, width=8, blocks=1))
+    >>> noisy, one = torch.ones(2, 2, dtype=torch.uint8), torch.ones(2)
+    >>> mlp_train_step(
+    ...     state, table, torch.arange(2), noisy, noisy, one, one, make_key(0, 0), learning_rate=0.1, decay=0.9
+    ... ).shape
+    torch.Size([])
+    """
+    x = perturb(table, rows, states, torch.ones_like(sigma), sigma, key)
+    with torch.enable_grad():
+        weights = state.current()
+        prediction = torch.func.functional_call(state.network, weights, (x, sigma, states))
+        loss = masked_loss(
+            prediction, table, rows, judged, weight, mean_weight=mean_weight, column_weight=column_weight
+        )
+        gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
+    state.steps += 1
+    schedule = torch.tensor([learning_rate, state.steps, decay], dtype=torch.float64)
+    adamw(*state.flat(), state.lay_out(gradients), schedule)
+    return loss.detach()
