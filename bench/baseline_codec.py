@@ -91,13 +91,13 @@ class PandasCodec:
 
     def find(self, scores: np.ndarray) -> np.ndarray:
         """Where in its column's values each score leads: int32 ``[N, C]``."""
-        places = np.empty(scores.shape, dtype=np.int32)
+        bin_index = np.empty(scores.shape, dtype=np.int32)
         for c, numbers in enumerate(self.numbers.values()):
-            places[:, c] = np.searchsorted(numbers.boundaries, scores[:, c], side="right")
-        return places
+            bin_index[:, c] = np.searchsorted(numbers.boundaries, scores[:, c], side="right")
+        return bin_index
 
-    def decode(self, places: np.ndarray, codes: np.ndarray) -> pd.DataFrame:
-        columns = {name: numbers.values[places[:, c]] for c, (name, numbers) in enumerate(self.numbers.items())}
+    def decode(self, bin_index: np.ndarray, codes: np.ndarray) -> pd.DataFrame:
+        columns = {name: numbers.values[bin_index[:, c]] for c, (name, numbers) in enumerate(self.numbers.items())}
         return self._frame(columns, codes)
 
     def decode_means(self, values: np.ndarray, codes: np.ndarray) -> pd.DataFrame:

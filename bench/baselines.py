@@ -153,6 +153,6 @@ def filled(boundaries: Tensor, starts: Tensor) -> Tensor:
 def decode(x: Tensor, boundaries: Tensor, C: int) -> tuple[Tensor, Tensor]:
     """Like the op, but with the boundaries as `filled` has them."""
     B = x.shape[0]
-    places = torch.searchsorted(boundaries, x[:, :C].T.contiguous(), right=True, out_int32=True).T.contiguous()
+    bin_index = torch.searchsorted(boundaries, x[:, :C].T.contiguous(), right=True, out_int32=True).T.contiguous()
     pairs = x[:, C:].view(B, -1, 2)
-    return places, (pairs[:, :, 1] > pairs[:, :, 0]).to(torch.int16)
+    return bin_index, (pairs[:, :, 1] > pairs[:, :, 0]).to(torch.int16)

@@ -29,8 +29,8 @@ class Both:
         assert table.values is not None
         self.values, self.codes = table.values.nan_to_num(), table.codes.clamp(min=0)
         self.scores = table.continuous.nan_to_num()
-        self.places = self.find(self.scores)
-        self.filled = self.ours.decode(self.places, self.codes)
+        self.bin_index = self.find(self.scores)
+        self.filled = self.ours.decode(self.bin_index, self.codes)
 
     def find(self, scores: Tensor) -> Tensor:
         """Where the scores lead in the value tables."""
@@ -59,8 +59,8 @@ def both(workload: Workload) -> Both:
     frame, ours, plain = both.frame, both.ours, both.plain
     for seed in (SEED, None):
         assert_same_table(ours.encode(frame, seed=seed), plain.encode(frame, seed))
-    assert np.array_equal(both.places.numpy(), plain.find(both.scores.numpy()))
-    arrays = [tensor.numpy() for tensor in (both.places, both.codes, both.values)]
+    assert np.array_equal(both.bin_index.numpy(), plain.find(both.scores.numpy()))
+    arrays = [tensor.numpy() for tensor in (both.bin_index, both.codes, both.values)]
     pd.testing.assert_frame_equal(both.filled, plain.decode(*arrays[:2]), check_exact=True)
     pd.testing.assert_frame_equal(ours.decode_means(both.values, both.codes), plain.decode_means(arrays[2], arrays[1]))
     for filled in (ours.fill(frame, both.filled), fill(frame, both.filled)):
@@ -84,7 +84,7 @@ def bench_codec_encode(timer: Timer, both: Both, seed: int | None, implementatio
 
 @pytest.mark.parametrize("method", ["decode", "decode_means"])
 def bench_codec_decode(timer: Timer, both: Both, method: str, implementation: str) -> None:
-    cells = both.places if method == "decode" else both.values
+    cells = both.bin_index if method == "decode" else both.values
     if implementation == "native":
         ours = getattr(both.ours, method)
         timer(f"codec {method}", implementation, lambda: ours(cells, both.codes))

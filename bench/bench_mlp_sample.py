@@ -15,7 +15,7 @@ from workload import Workload
 from missdiff_fast import ops
 from missdiff_fast._engine.sampling import TILE
 from missdiff_fast.config import SolverConfig
-from missdiff_fast.diffusion.schedule import karras_grid
+from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.ops import reference
 
@@ -29,7 +29,7 @@ class Case:
     def __init__(self, workload: Workload) -> None:
         self.networks, self.workload = make_networks(workload.table.layout), workload.head(ROWS)
         solver = SolverConfig()
-        sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
+        sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
         self.x, self.levels = solver.sigma_max * self.workload.x, sigmas[:-1].float()
         keys = workload.key.expand(solver.steps, 2)
         self.solver = (workload.table.offsets, self.levels, dpm_solver_2m(sigmas).float(), self.workload.rows, keys)

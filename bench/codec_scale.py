@@ -43,7 +43,7 @@ def make_frame(rows: int) -> pd.DataFrame:
 def find(codec: Codec, table: EncodedTable) -> tuple[Tensor, Tensor]:
     """Places and codes of encoded rows, by `ops.decode` of as many rows at a time as a sampler draws."""
     layout = table.layout
-    places = torch.empty(len(table), layout.num_continuous, dtype=torch.int32)
+    bin_index = torch.empty(len(table), layout.num_continuous, dtype=torch.int32)
     codes = torch.empty(len(table), layout.num_categorical, dtype=torch.int16)
     for start in range(0, len(table), PIECE):
         piece = table.rows(slice(start, start + PIECE))
@@ -51,8 +51,8 @@ def find(codec: Codec, table: EncodedTable) -> tuple[Tensor, Tensor]:
         x[:, : layout.num_continuous] = piece.continuous.nan_to_num()
         x.scatter_(1, piece.codes.long().clamp(min=0) + layout.offsets()[:-1], 1.0)
         rows = slice(start, start + len(piece))
-        places[rows], codes[rows] = ops.decode(x, layout.offsets(), codec.boundaries, codec.starts)
-    return places, codes
+        bin_index[rows], codes[rows] = ops.decode(x, layout.offsets(), codec.boundaries, codec.starts)
+    return bin_index, codes
 
 
 def check(frame: pd.DataFrame, decoded: pd.DataFrame, filled: pd.DataFrame) -> None:
@@ -76,10 +76,10 @@ def run(rows: int, threads: int) -> dict[str, Any]:
     frame = steps.take("make the frame", make_frame, rows)
     codec = steps.take("fit", Codec.fit, frame)
     table = steps.take("encode", encode, codec, frame)
-    places, codes = steps.take("find places", find, codec, table)
+    bin_index, codes = steps.take("find bin_index", find, codec, table)
     del table
-    decoded = steps.take("decode", codec.decode, places, codes)
-    del places, codes
+    decoded = steps.take("decode", codec.decode, bin_index, codes)
+    del bin_index, codes
     filled = steps.take("fill", codec.fill, frame, decoded)
     check(frame, decoded, filled)
     return {"rows": rows, "steps": steps.found, "frame": int(frame.memory_usage(index=False).sum())}

@@ -12,7 +12,7 @@ import baselines
 import torch
 from torch import Tensor
 
-from missdiff_fast._engine.steppers import Lesson, TorchLearner
+from missdiff_fast._engine.steppers import TorchStepper, TrainBatch
 from missdiff_fast.config import Config
 from missdiff_fast.methods import ColumnStates, Method
 from missdiff_fast.networks import Denoiser
@@ -95,23 +95,32 @@ class PlainBackend:
 
 
 def rows_to_loss(
-    network: Denoiser, continuous: Tensor, codes: Tensor, values: Tensor, rows: Tensor, states: Tensor, judged: Tensor,
-    sigma: Tensor, weight: Tensor, noise: Tensor | None, mean_weight: float, column_weight: Tensor,
+    network: Denoiser, continuous: Tensor, codes: Tensor, values: Tensor, rows: Tensor, states: Tensor,
+    loss_states: Tensor, sigma: Tensor, weight: Tensor, noise: Tensor | None, mean_weight: float, column_weight: Tensor,
 ) -> Tensor:  # fmt: skip
     """All of a training step that is differentiated, to be one graph."""
     x = baselines.perturb(continuous, codes, rows, states, torch.ones_like(sigma), sigma, noise)
     prediction = network(x, sigma, states)
     weights = weight, mean_weight, column_weight
-    return baselines.masked_loss(prediction, continuous, codes, values, rows, judged, *weights)
+    return baselines.masked_loss(prediction, continuous, codes, values, rows, loss_states, *weights)
 
 
-class PlainLearner(TorchLearner):
-    """Takes the place of `missdiff_fast._engine.steppers.make_learner`."""
+class PlainStepper(TorchStepper):
+    """Takes the place of `missdiff_fast._engine.steppers.make_stepper`."""
 
-    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
+    def step(self, lesson: TrainBatch, learning_rate: float) -> Tensor:
         t = lesson.table
         loss: Tensor = self.backend.rows_to_loss(
-            *(self.network, t.continuous, t.codes, t.values, lesson.rows, lesson.states, lesson.judged, lesson.sigma),
+            *(
+                self.network,
+                t.continuous,
+                t.codes,
+                t.values,
+                lesson.rows,
+                lesson.states,
+                lesson.loss_states,
+                lesson.sigma,
+            ),
             *(lesson.weight, self.backend.noise(lesson.rows, t.layout.width, lesson.key), self.objective.mean_weight),
             self.column_weight,
         )
@@ -137,6 +146,6 @@ def plain_pytorch(*, compile_it: bool, philox: bool = False) -> Iterator[None]:
 
     with (
         patch("missdiff_fast.model.make_method", make_method),
-        patch("missdiff_fast._engine.training.make_learner", PlainLearner),
+        patch("missdiff_fast._engine.training.make_stepper", PlainStepper),
     ):
         yield

@@ -82,8 +82,8 @@ def contest(op: str, w: Workload) -> Contest:
         return {name: lambda name=name: case.sample(name) for name in ("native", "eager")}
     lesson, learners = bench_mlp_train_step.lesson(w), {}
     for name in ("native", "eager"):
-        learners[name] = bench_mlp_train_step.make_learner(w, name)
-    return {name: lambda learner=learner: learner.step(lesson, 1e-3) for name, learner in learners.items()}
+        learners[name] = bench_mlp_train_step.make_stepper(w, name)
+    return {name: lambda stepper=stepper: stepper.step(lesson, 1e-3) for name, stepper in learners.items()}
 
 
 def points(tiny: bool) -> Iterator[tuple[str, str, int, Layout, int, int]]:

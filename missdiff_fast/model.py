@@ -334,7 +334,7 @@ class MissDiff:
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
         table = self.codec_.encode(_without(X, column)).to(self.device_)
-        chance = self._method.chances(table, group, derive(self.seed_, "impute"), verbose=self.verbose)
+        chance = self._method.predict_proba(table, group, derive(self.seed_, "impute"), verbose=self.verbose)
         return pd.DataFrame(chance.numpy(), index=X.index, columns=pd.Index(categories, name=column))
 
     @plain_settings()
@@ -388,7 +388,7 @@ class MissDiff:
         seed = check_seed(self.random_state if random_state is None else random_state)
         table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "bound", m) for m in range(num_draws)]
-        bound = torch.stack([self._method.bound(table, s, verbose=self.verbose) for s in seeds]).mean(0)
+        bound = torch.stack([self._method.nll_bound(table, s, verbose=self.verbose) for s in seeds]).mean(0)
         return pd.Series(bound.numpy(), index=X.index, name="negative_log_likelihood_bound")
 
     def save(self, path: str | Path) -> None:

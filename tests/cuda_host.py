@@ -131,10 +131,10 @@ class Host:
         return self.call("host_step", x.dtype, prediction.dtype, arguments, *results)
 
     def decode(self, x: Tensor, layout: Layout, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, ...]:
-        places = Guarded((len(x), layout.num_continuous), torch.int32)
+        bin_index = Guarded((len(x), layout.num_continuous), torch.int32)
         codes = Guarded((len(x), layout.num_categorical), torch.int16)
         arguments = (Drawn(layout, num_rows=len(x)), x, boundaries, len(boundaries), starts)
-        return self.call("host_decode", x.dtype, x.dtype, arguments, places, codes)
+        return self.call("host_decode", x.dtype, x.dtype, arguments, bin_index, codes)
 
 
 class Drawn:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from missdiff_fast.baselines import CSDITImputer, csdi_t
 from missdiff_fast.baselines.csdi_t import hide_some
-from missdiff_fast.diffusion.schedule import quadratic_betas, signal_share
+from missdiff_fast.diffusion.schedule import alphas_cumprod, quadratic_betas
 from missdiff_fast.evaluate import imputation
 
 SMALL = {"epochs": 1, "num_draws": 2, "steps": 4, "channels": 8, "heads": 2, "layers": 1, "verbose": False}
@@ -51,7 +51,7 @@ def test_draws_are_those_of_a_gaussian_whose_noise_is_known() -> None:
     """With the exact noise of N(1, 0.5^2), the sampler draws nearly from that; known cells are shown as they are."""
     imputer = CSDITImputer(steps=100)
     imputer._betas = betas = quadratic_betas(100, 1e-4, 0.5)
-    share = signal_share(betas).float()
+    share = alphas_cumprod(betas).float()
 
     class Exact:
         def __call__(self, x: Tensor, t: Tensor, known: Tensor, mask: Tensor) -> Tensor:

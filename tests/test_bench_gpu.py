@@ -315,11 +315,11 @@ def test_the_captured_training_step_is_the_learners(native: ModuleType, workload
     trainer = importlib.import_module("gpu.trainer")
     hidden = replace(workload, states=torch.full_like(workload.states, HIDDEN))
     case = trainer.Training(hidden, 16, native)
-    learner, network = case.plain(False), case.network(trainer.EagerDenoiser)
+    stepper, network = case.plain(False), case.network(trainer.EagerDenoiser)
     start = network.outputs.weight.detach().clone()
-    case.looped(lambda: learner, "fp32")()
+    case.looped(lambda: stepper, "fp32")()
     case.captured("fp32", False, network)()
-    for one, other in zip(learner.network.parameters(), network.parameters(), strict=True):
+    for one, other in zip(stepper.network.parameters(), network.parameters(), strict=True):
         torch.testing.assert_close(one, other)
     assert not torch.allclose(network.outputs.weight, start)
     assert len(case.rows) == 4

@@ -344,9 +344,9 @@ def test_numbers_in_strings_after_fit() -> None:
 
 def test_shapes_are_checked() -> None:
     codec = Codec.fit(FRAME)
-    for places, codes in [((2, 1), (2, 2)), ((2, 2), (2, 3)), ((2, 2), (3, 2))]:
+    for bin_index, codes in [((2, 1), (2, 2)), ((2, 2), (2, 3)), ((2, 2), (3, 2))]:
         with pytest.raises(ValueError, match=r"expected \[B, 2\] and \[B, 2\]"):
-            codec.decode(torch.zeros(places, dtype=torch.int32), torch.zeros(codes, dtype=torch.int16))
+            codec.decode(torch.zeros(bin_index, dtype=torch.int32), torch.zeros(codes, dtype=torch.int16))
     with pytest.raises(ValueError, match="values hold NaN"):
         codec.decode_means(torch.full((1, 2), torch.nan), torch.zeros(1, 2, dtype=torch.int16))
     assert codec.decode(torch.zeros(0, 2, dtype=torch.int32), torch.zeros(0, 2, dtype=torch.int16)).shape == (0, 5)

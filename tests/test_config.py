@@ -21,11 +21,11 @@ from missdiff_fast.config import Config, ObjectiveConfig, PaperConfig, RefineCon
     ],
 )
 def test_steps_and_batch_size_follow_the_rows(num_rows: int, batch_size: int, steps: int) -> None:
-    assert TrainingConfig().settle(num_rows) == (steps, batch_size)
+    assert TrainingConfig().resolve(num_rows) == (steps, batch_size)
 
 
 def test_what_the_user_sets_stays() -> None:
-    assert TrainingConfig(steps=7, batch_size=9).settle(16_000) == (7, 9)
+    assert TrainingConfig(steps=7, batch_size=9).resolve(16_000) == (7, 9)
 
 
 @pytest.mark.parametrize(("missing", "rounds"), [(0.0, 0), (0.01, 1), (0.5, 1), (0.51, 2), (0.99, 2)])

@@ -44,8 +44,8 @@ def check(results: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], dtype
 def test_by_hand(backend: ModuleType, dtype: torch.dtype) -> None:
     x = torch.tensor([[0.0, -3.0, 0.1, 0.7, 0.2], [-1.5, 9.0, 0.4, 0.1, 0.4]], dtype=dtype)
     boundaries = torch.tensor([-1.0, 0.0, 0.0, 1.0, 5.0], dtype=dtype)
-    places, codes = backend.decode(x, torch.tensor([2, 5]), boundaries, torch.tensor([0, 4, 5]))
-    assert places.tolist() == [[3, 0], [0, 1]]
+    bin_index, codes = backend.decode(x, torch.tensor([2, 5]), boundaries, torch.tensor([0, 4, 5]))
+    assert bin_index.tolist() == [[3, 0], [0, 1]]
     assert codes.tolist() == [[1], [0]]
 
 
@@ -57,10 +57,10 @@ def test_native_is_the_reference(native: ModuleType, device: torch.device, layou
 
 def test_places_by_counting(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
     x, offsets, boundaries, starts = there(example(layout, dtype=dtype), device)
-    places, codes = backend.decode(x, offsets, boundaries, starts)
+    bin_index, codes = backend.decode(x, offsets, boundaries, starts)
     for c in range(layout.num_continuous):
         column = boundaries[starts[c] : starts[c + 1]]
-        assert torch.equal(places[:, c].long(), (column <= x[:, c : c + 1]).sum(1))
+        assert torch.equal(bin_index[:, c].long(), (column <= x[:, c : c + 1]).sum(1))
     for k in range(layout.num_categorical):
         group = x[:, offsets[k] : offsets[k + 1]].tolist()
         assert codes[:, k].tolist() == [row.index(max(row)) for row in group]
@@ -68,19 +68,19 @@ def test_places_by_counting(backend: ModuleType, device: torch.device, layout: L
 
 def test_infinities(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
     x = torch.tensor([[math.inf, -math.inf, -math.inf], [-math.inf, -math.inf, math.inf]], dtype=dtype)
-    places, codes = backend.decode(
+    bin_index, codes = backend.decode(
         *there((x, torch.tensor([1, 3]), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([0, 2])), device)
     )
-    assert places.tolist() == [[2], [0]]
+    assert bin_index.tolist() == [[2], [0]]
     assert codes.tolist() == [[0], [1]]
 
 
 def test_nan_is_above_all_and_no_category(backend: ModuleType, device: torch.device, dtype: torch.dtype) -> None:
     x = torch.tensor([[math.nan, 0.5, math.nan], [0.5, math.nan, 0.5]], dtype=dtype)
-    places, codes = backend.decode(
+    bin_index, codes = backend.decode(
         *there((x, torch.tensor([1, 3]), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([0, 2])), device)
     )
-    assert places.tolist() == [[2], [1]]
+    assert bin_index.tolist() == [[2], [1]]
     assert codes.tolist() == [[2], [2]]
 
 
@@ -93,8 +93,8 @@ def test_many_boundaries(native: ModuleType, device: torch.device, dtype: torch.
 
 
 def test_empty_batch(backend: ModuleType, device: torch.device, layout: Layout) -> None:
-    places, codes = backend.decode(*there(example(layout, 0), device))
-    assert places.shape == (0, layout.num_continuous)
+    bin_index, codes = backend.decode(*there(example(layout, 0), device))
+    assert bin_index.shape == (0, layout.num_continuous)
     assert codes.shape == (0, layout.num_categorical)
 
 

@@ -81,8 +81,10 @@ def test_scores_lead_back(backend: ModuleType, key_dtype: torch.dtype) -> None:
     cells = keys[torch.randint(len(keys), (5000,), generator=torch.Generator().manual_seed(0))]
     for share in (torch.zeros(5000).double(), shares(5000), torch.full((5000,), 1 - 2**-53).double()):
         scores = backend.encode(cells, keys, ends, boundaries, count, share)
-        places, _ = backend.decode(scores[:, None], torch.tensor([1]), boundaries, torch.tensor([0, len(boundaries)]))
-        assert torch.equal(keys[places[:, 0].long()], cells)
+        bin_index, _ = backend.decode(
+            scores[:, None], torch.tensor([1]), boundaries, torch.tensor([0, len(boundaries)])
+        )
+        assert torch.equal(keys[bin_index[:, 0].long()], cells)
 
 
 def test_large_integers_are_told_apart(backend: ModuleType) -> None:

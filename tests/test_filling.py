@@ -14,8 +14,8 @@ from missdiff_fast.table import Codec
 def constant_draw(codec: Codec, rows: int) -> pd.DataFrame:
     """The same row again and again: the second value of each column."""
     layout = codec.layout
-    places = torch.ones(rows, layout.num_continuous, dtype=torch.int32)
-    return codec.decode(places, torch.ones(rows, layout.num_categorical, dtype=torch.int16))
+    bin_index = torch.ones(rows, layout.num_continuous, dtype=torch.int32)
+    return codec.decode(bin_index, torch.ones(rows, layout.num_categorical, dtype=torch.int16))
 
 
 @pytest.mark.parametrize("name", every_dtype())

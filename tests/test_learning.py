@@ -335,10 +335,10 @@ def test_a_mark_among_large_integers_is_exact() -> None:
 )
 def test_cells_that_share_their_objects_are_read_as_those_that_do_not(cells: list[object]) -> None:
     """Equal cells are one object each where a reader made them, and then told apart by address."""
-    places = np.random.default_rng(0).integers(0, len(cells), 3000)
-    places[: len(cells)] = range(len(cells))
-    shared = pd.Series([cells[place] for place in places], dtype=object)
-    own = pd.Series([copy.copy(pickle.loads(pickle.dumps(cells[place]))) for place in places], dtype=object)
+    bin_index = np.random.default_rng(0).integers(0, len(cells), 3000)
+    bin_index[: len(cells)] = range(len(cells))
+    shared = pd.Series([cells[place] for place in bin_index], dtype=object)
+    own = pd.Series([copy.copy(pickle.loads(pickle.dumps(cells[place]))) for place in bin_index], dtype=object)
     results = []
     for column in (shared, own):
         frame = pd.DataFrame({"x": column, "y": np.arange(3000) % 7})

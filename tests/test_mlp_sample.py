@@ -12,7 +12,7 @@ from batches import LAYOUTS, make_prediction, strided, threads
 from tolerances import assert_close
 from torch import Tensor, nn
 
-from missdiff_fast.diffusion.schedule import karras_grid
+from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.networks import Denoiser
@@ -58,7 +58,7 @@ def make_network(layout: Layout, width: int = 20, blocks: int = 2, *, seed: int 
 
 def example(layout: Layout, size: int = 67, *, width: int = 20, blocks: int = 2, noise: float = 0.0) -> Call:
     g = torch.Generator().manual_seed(3)
-    sigmas = karras_grid(STEPS, 8.0, 0.15, 3.0)
+    sigmas = karras_sigmas(STEPS, 8.0, 0.15, 3.0)
     coefficients = dpm_solver_2m(sigmas).float()
     coefficients[:, 3] = noise
     states = torch.randint(3, (size, layout.num_columns), generator=g).to(torch.uint8)

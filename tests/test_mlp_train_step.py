@@ -33,14 +33,14 @@ class Call:
 
     state: TrainingState
     batch: Batch
-    judged: Tensor
+    loss_states: Tensor
     column_weight: Tensor | None = None
 
     def step(self, module: ModuleType, learning_rate: float = 0.01) -> tuple[Tensor, TrainingState]:
         """The loss, and the state after; this call's own stays as it is."""
         state, b = copy.deepcopy(self.state), self.batch
         loss = module.mlp_train_step(
-            *(state, b.table, b.rows, b.states, self.judged, b.sigma, b.weight, b.key),
+            *(state, b.table, b.rows, b.states, self.loss_states, b.sigma, b.weight, b.key),
             learning_rate=learning_rate,
             decay=0.9,
             mean_weight=0.4,
@@ -54,7 +54,10 @@ class Call:
         wide = [tensor.double() for tensor in (s.weights, s.mean, s.square, s.average)]
         weight = None if self.column_weight is None else self.column_weight.double()
         return Call(
-            TrainingState(copy.deepcopy(s.network).double(), *wide, s.steps), self.batch.double(), self.judged, weight
+            TrainingState(copy.deepcopy(s.network).double(), *wide, s.steps),
+            self.batch.double(),
+            self.loss_states,
+            weight,
         )
 
 
@@ -68,9 +71,11 @@ def example(layout: Layout, size: int = 67, *, width: int = 20, blocks: int = 2,
     state.mean[real] = 0.1 * torch.randn(int(real.sum()), generator=g)
     state.square[real] = 0.5 + torch.rand(int(real.sum()), generator=g)
     state.average, state.steps = state.weights + 0.1 * real, 7
-    judged = torch.where(torch.rand(batch.states.shape, generator=g) < 0.2, CLEAN, batch.states.int()).to(torch.uint8)
+    loss_states = torch.where(torch.rand(batch.states.shape, generator=g) < 0.2, CLEAN, batch.states.int()).to(
+        torch.uint8
+    )
     weight = 0.5 + torch.rand(layout.num_columns, generator=g) if weighted else None
-    return Call(state, batch, judged, weight)
+    return Call(state, batch, loss_states, weight)
 
 
 def check(native: ModuleType, call: Call) -> None:
@@ -108,10 +113,12 @@ def test_adam_is_pytorchs(backend: ModuleType) -> None:
     b = call.batch
     for _ in range(5):
         backend.mlp_train_step(
-            *(state, b.table, b.rows, b.states, call.judged, b.sigma, b.weight, b.key), learning_rate=1e-3, decay=0.5
+            *(state, b.table, b.rows, b.states, call.loss_states, b.sigma, b.weight, b.key),
+            learning_rate=1e-3,
+            decay=0.5,
         )
         x = reference.perturb(b.table, b.rows, b.states, torch.ones_like(b.sigma), b.sigma, b.key)
-        loss = reference.masked_loss(network(x, b.sigma, b.states), b.table, b.rows, call.judged, b.weight)
+        loss = reference.masked_loss(network(x, b.sigma, b.states), b.table, b.rows, call.loss_states, b.weight)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -147,7 +154,7 @@ def test_padding_stays_zero(native: ModuleType) -> None:
 def test_what_is_not_judged_changes_no_weight(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
     call.state.mean.zero_()
-    call.judged = torch.full_like(call.judged, CLEAN)
+    call.loss_states = torch.full_like(call.loss_states, CLEAN)
     loss, state = call.step(native)
     assert loss.item() == 0
     assert torch.equal(state.weights, call.state.weights)
@@ -156,9 +163,9 @@ def test_what_is_not_judged_changes_no_weight(native: ModuleType) -> None:
 def test_hidden_and_missing_cells_are_not_seen(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
     table, C = call.batch.table, LAYOUTS["mixed"].num_continuous
-    states, judged = call.batch.states.clone(), call.judged.clone()
-    states[:, 1], judged[:, 1], states[:, C], judged[:, C] = HIDDEN, CLEAN, HIDDEN, CLEAN
-    call = Call(call.state, dataclasses.replace(call.batch, states=states), judged)
+    states, loss_states = call.batch.states.clone(), call.loss_states.clone()
+    states[:, 1], loss_states[:, 1], states[:, C], loss_states[:, C] = HIDDEN, CLEAN, HIDDEN, CLEAN
+    call = Call(call.state, dataclasses.replace(call.batch, states=states), loss_states)
     assert bool((states == NOISY).any())
     loss, state = call.step(native)
     assert loss > 0
@@ -177,7 +184,7 @@ def test_non_contiguous_inputs_left_alone(native: ModuleType) -> None:
     before = {name: getattr(b, name).clone() for name in ("rows", "states", "sigma", "weight", "key")}
     other = dataclasses.replace(b, table=gaps, **{name: strided(value) for name, value in before.items()})
     assert call.column_weight is not None
-    spread = Call(call.state, other, strided(call.judged), strided(call.column_weight))
+    spread = Call(call.state, other, strided(call.loss_states), strided(call.column_weight))
     assert torch.equal(spread.step(native)[1].weights, call.step(native)[1].weights)
     assert all(torch.equal(getattr(b, name), value) for name, value in before.items())
 
@@ -188,7 +195,9 @@ def test_a_code_out_of_range_leaves_the_weights_as_they_are(native: ModuleType) 
     state, b = copy.deepcopy(call.state), call.batch
     with pytest.raises((RuntimeError, ValueError), match="code"):
         native.mlp_train_step(
-            *(state, b.table, b.rows, b.states, call.judged, b.sigma, b.weight, b.key), learning_rate=0.1, decay=0.9
+            *(state, b.table, b.rows, b.states, call.loss_states, b.sigma, b.weight, b.key),
+            learning_rate=0.1,
+            decay=0.9,
         )
     assert state.steps == call.state.steps
     for name in ("weights", "mean", "square", "average"):
@@ -202,7 +211,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         "table": b.table,
         "rows": b.rows,
         "states": b.states,
-        "judged": good.judged,
+        "loss_states": good.loss_states,
         "sigma": b.sigma,
         "weight": b.weight,
         "key": b.key,
@@ -213,7 +222,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         ({"table": dataclasses.replace(b.table, values=None)}, "table.values"),
         ({"rows": b.rows.int()}, "rows"),
         ({"states": b.states[:-1]}, "states"),
-        ({"judged": good.judged.long()}, "judged"),
+        ({"loss_states": good.loss_states.long()}, "loss_states"),
         ({"sigma": b.sigma.double()}, "sigma"),
         ({"weight": b.weight[:-1]}, "weight"),
         ({"key": b.key[:1]}, "key"),
@@ -250,7 +259,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
 def test_features_may_be_known_already(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"], 129)
     b, states = call.batch, [copy.deepcopy(call.state) for _ in range(2)]
-    batch = b.table, b.rows, b.states, call.judged, b.sigma, b.weight, b.key
+    batch = b.table, b.rows, b.states, call.loss_states, b.sigma, b.weight, b.key
     for state, features in zip(states, (None, call.state.network.features(b.sigma)), strict=True):
         native.mlp_train_step(state, *batch, learning_rate=0.1, decay=0.9, features=features)
     assert torch.equal(states[0].weights, states[1].weights)
@@ -265,7 +274,7 @@ def _arguments(call: Call) -> tuple[Any, ...]:
     schedule = torch.tensor([0.1, 1.0, 0.9], dtype=torch.float64)
     flat = (s.weights, s.mean, s.square, s.average)
     cells = (b.table.continuous, b.table.codes, b.table.values, b.table.layout.offsets())
-    batch = (b.rows, b.states, call.judged, b.sigma, network.features(b.sigma), b.weight, b.key, schedule)
+    batch = (b.rows, b.states, call.loss_states, b.sigma, network.features(b.sigma), b.weight, b.key, schedule)
     return *flat, *cells, *batch, b.table.layout.width, network.width, len(network.blocks), 0.3, call.column_weight
 
 
@@ -291,7 +300,9 @@ def test_autograd_is_told_of_the_change(native: ModuleType) -> None:
     p = torch.ones_like(call.state.weights, requires_grad=True)
     product, b = (p * call.state.weights).sum(), call.batch
     native.mlp_train_step(
-        *(call.state, b.table, b.rows, b.states, call.judged, b.sigma, b.weight, b.key), learning_rate=0.1, decay=0.9
+        *(call.state, b.table, b.rows, b.states, call.loss_states, b.sigma, b.weight, b.key),
+        learning_rate=0.1,
+        decay=0.9,
     )
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         product.backward()

@@ -277,10 +277,10 @@ def test_missing_cells_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) ->
     key = method.backend.make_key(1, 0, "cpu")
     eps = method.backend.normal(rows, method._min_max.layout.width, key)
     wide = observed[:, method._min_max.layout.groups()]
-    judged = torch.where(observed, 1, 0).to(torch.uint8)
+    loss_states = torch.where(observed, 1, 0).to(torch.uint8)
     for wrong in (0.0, 1e6):
         guess = torch.where(wide, eps, wrong)
-        seen.append(float(method.backend.masked_noise_loss(guess, cells, rows, judged, key)))
+        seen.append(float(method.backend.masked_noise_loss(guess, cells, rows, loss_states, key)))
     assert seen == [0.0, 0.0]
 
 

@@ -550,8 +550,8 @@ def test_smoke(name: str, smoked: Callable[[str], Path]) -> None:
     folder = smoked(name)
     table, experiment = pd.read_csv(folder / f"{name}.csv"), EXPERIMENTS[name]
     main_metric = table[table["metric"] == experiment.measures[0].metric]
-    places = 2 if name == "figure-bn" else 1
-    assert len(main_metric) == len(experiment.mechanisms) * len(experiment.methods) * places
+    bin_index = 2 if name == "figure-bn" else 1
+    assert len(main_metric) == len(experiment.mechanisms) * len(experiment.methods) * bin_index
     dashes = main_metric[main_metric["status"] == "not applicable"]
     assert set(dashes["method"]) <= {"diff-delete", "stasy-delete"}
     if experiment.dataset == "census" and "row" in experiment.mechanisms:

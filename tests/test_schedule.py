@@ -6,22 +6,22 @@ import pytest
 import torch
 
 from missdiff_fast.diffusion.schedule import (
+    alphas_cumprod,
     geometric_sigmas,
-    karras_grid,
+    karras_sigmas,
     noise_weight,
     quadratic_betas,
-    signal_share,
 )
 
 
 def test_grid_by_hand() -> None:
     # sigma^(1/3) runs 2, 1.5, 1.
-    assert karras_grid(3, 8.0, 1.0, 3.0).tolist() == pytest.approx([8.0, 3.375, 1.0, 0.0])
+    assert karras_sigmas(3, 8.0, 1.0, 3.0).tolist() == pytest.approx([8.0, 3.375, 1.0, 0.0])
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 40])
 def test_grid_falls_from_the_greatest_level_to_zero(steps: int) -> None:
-    grid = karras_grid(steps, 8.0, 0.15, 3.0)
+    grid = karras_sigmas(steps, 8.0, 0.15, 3.0)
     assert len(grid) == steps + 1
     assert grid[0] == 8.0
     assert grid[-1] == 0.0
@@ -40,8 +40,8 @@ def test_quadratic_betas_are_the_papers_formula() -> None:
     betas = quadratic_betas(T, low, high)
     by_hand = [((T - t) / (T - 1) * low**0.5 + (t - 1) / (T - 1) * high**0.5) ** 2 for t in range(1, T + 1)]
     assert betas.tolist() == pytest.approx(by_hand, rel=1e-12)
-    assert signal_share(betas)[1] == pytest.approx((1 - by_hand[0]) * (1 - by_hand[1]))
-    assert float(signal_share(betas)[-1]) < 1e-8  # nothing is left of the row at T
+    assert alphas_cumprod(betas)[1] == pytest.approx((1 - by_hand[0]) * (1 - by_hand[1]))
+    assert float(alphas_cumprod(betas)[-1]) < 1e-8  # nothing is left of the row at T
 
 
 def test_geometric_sigmas_have_one_ratio() -> None:

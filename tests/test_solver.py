@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from missdiff_fast.diffusion.schedule import karras_grid
+from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 
 
@@ -26,7 +26,7 @@ def test_coefficients_by_hand() -> None:
 
 
 def test_a_constant_prediction_is_reached_whatever_the_grid() -> None:
-    coefficients = dpm_solver_2m(karras_grid(7, 8.0, 0.15, 3.0))
+    coefficients = dpm_solver_2m(karras_sigmas(7, 8.0, 0.15, 3.0))
     torch.testing.assert_close(coefficients[1:, :].sum(1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
@@ -34,6 +34,6 @@ def test_the_error_falls_with_the_square_of_the_step() -> None:
     # The exact flow from sigma_max to sigma_min scales x by sqrt((std^2 + min^2) / (std^2 + max^2)).
     x, std = torch.ones(1, dtype=torch.float64), 0.7
     exact = math.sqrt((std**2 + 0.15**2) / (std**2 + 8.0**2))
-    errors = [abs(float(_solve(x, karras_grid(n, 8.0, 0.15, 3.0), std)) - exact) for n in (20, 40, 80)]
+    errors = [abs(float(_solve(x, karras_sigmas(n, 8.0, 0.15, 3.0), std)) - exact) for n in (20, 40, 80)]
     assert errors[0] / errors[1] > 3
     assert errors[1] / errors[2] > 3

@@ -24,7 +24,7 @@ def _drawn_correlation(gaussian: MaskedGaussian, process: Process = _PROCESS, *,
 
 
 def test_one_column_has_no_bias() -> None:
-    # Rows that miss it are not judged, so what is learnt is the score of those that hold it.
+    # Rows that miss it are not loss_states, so what is learnt is the score of those that hold it.
     gaussian, x = _gaussian(0.7, columns=1), torch.linspace(-3, 3, 7).double()[:, None]
     torch.testing.assert_close(gaussian.optimal_noise(x, 0.6, 0.8), gaussian.noise_of_complete_rows(x, 0.6, 0.8))
 

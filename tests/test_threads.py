@@ -22,8 +22,10 @@ ROWS = LEAST_ROWS + 100
 
 def long_frame(rows: int = ROWS) -> pd.DataFrame:
     """Columns of every dtype, long enough for threads."""
-    places = np.random.default_rng(0).integers(0, 8, rows)
-    frame = pd.DataFrame({name: column.take(places).reset_index(drop=True) for name, column in every_dtype().items()})
+    bin_index = np.random.default_rng(0).integers(0, 8, rows)
+    frame = pd.DataFrame(
+        {name: column.take(bin_index).reset_index(drop=True) for name, column in every_dtype().items()}
+    )
     frame["normal"] = np.random.default_rng(1).normal(size=rows)
     frame["constant"] = 7
     return frame
@@ -176,13 +178,13 @@ def test_memory_is_that_of_the_result_and_a_few_columns() -> None:
         return tracemalloc.get_traced_memory()[1] - before
 
     codec = Codec.fit(frame)
-    places, codes = torch.zeros(rows, 40, dtype=torch.int32), torch.zeros(rows, 40, dtype=torch.int16)
+    bin_index, codes = torch.zeros(rows, 40, dtype=torch.int32), torch.zeros(rows, 40, dtype=torch.int16)
     with threads(2):
         tracemalloc.start()
         try:
             fitted = peak(lambda: Codec.fit(frame))
             taken = peak(lambda: codec.encode(frame, seed=0))
-            given = peak(lambda: codec.decode(places, codes))
+            given = peak(lambda: codec.decode(bin_index, codes))
         finally:
             tracemalloc.stop()
     assert fitted < 0.2 * decoded, "a few columns of each thread"

@@ -10,7 +10,7 @@ import torch
 
 from missdiff_fast._engine import training
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.steppers import Learner, Lesson, WeightAverage, make_learner
+from missdiff_fast._engine.steppers import Stepper, TrainBatch, WeightAverage, make_stepper
 from missdiff_fast._engine.training import Phase, batches, train
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.schedule import noise_weight
@@ -116,27 +116,27 @@ def test_missing_values_never_enter(backend: ModuleType) -> None:
 
 
 @pytest.fixture
-def lessons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Lesson, torch.Tensor]]:
+def lessons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainBatch, torch.Tensor]]:
     """What every step is to learn from, and the column weights."""
-    seen: list[tuple[Lesson, torch.Tensor]] = []
+    seen: list[tuple[TrainBatch, torch.Tensor]] = []
 
-    def make(network: Denoiser, objective: Any, column_weight: torch.Tensor, ema: float, backend: Any) -> Learner:
-        learner = make_learner(network, objective, column_weight, ema, backend)
-        step = learner.step
+    def make(network: Denoiser, objective: Any, column_weight: torch.Tensor, ema: float, backend: Any) -> Stepper:
+        stepper = make_stepper(network, objective, column_weight, ema, backend)
+        step = stepper.step
 
-        def record(lesson: Lesson, learning_rate: float) -> torch.Tensor:
+        def record(lesson: TrainBatch, learning_rate: float) -> torch.Tensor:
             seen.append((lesson, column_weight))
             return step(lesson, learning_rate)
 
-        learner.step = record  # type: ignore[method-assign]
-        return learner
+        stepper.step = record  # type: ignore[method-assign]
+        return stepper
 
-    monkeypatch.setattr(training, "make_learner", make)
+    monkeypatch.setattr(training, "make_stepper", make)
     return seen
 
 
 def _weights(
-    lessons: list[tuple[Lesson, torch.Tensor]],
+    lessons: list[tuple[TrainBatch, torch.Tensor]],
     backend: ModuleType,
     table: EncodedTable,
     objective: ObjectiveConfig,
@@ -149,7 +149,9 @@ def _weights(
     return [weight for _, weight in lessons]
 
 
-def test_columns_seldom_observed_weigh_more(backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]) -> None:
+def test_columns_seldom_observed_weigh_more(
+    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
+) -> None:
     cells = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
     cells[100:, 1] = torch.nan
     table = EncodedTable(cells, torch.ones(400, 1, dtype=torch.int16), LAYOUT, cells)
@@ -165,7 +167,7 @@ def test_columns_seldom_observed_weigh_more(backend: ModuleType, lessons: list[t
 
 
 def test_what_is_drawn_for_many_steps_at_once_is_each_steps_own(
-    backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]
+    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
 ) -> None:
     network, phase = Denoiser(LAYOUT, width=8, blocks=1), Phase("fit", 200, 64, 5e-3, 1, 0.99, first_step=7)
     train(network, _table(400), ObjectiveConfig(), phase, backend, 0, History())
@@ -180,7 +182,9 @@ def test_what_is_drawn_for_many_steps_at_once_is_each_steps_own(
             torch.testing.assert_close(lesson.features, network.features(lesson.sigma))
 
 
-def test_filled_cells_do_not_count_as_observed(backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]) -> None:
+def test_filled_cells_do_not_count_as_observed(
+    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
+) -> None:
     table = _table(400)
     filled = EncodedTable(table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.values)
     weights = _weights(lessons, backend, table, ObjectiveConfig(), filled=filled)
@@ -188,7 +192,9 @@ def test_filled_cells_do_not_count_as_observed(backend: ModuleType, lessons: lis
     assert not torch.equal(weights[0], torch.ones(3))
 
 
-def test_a_complete_table_has_weights_of_one(backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]) -> None:
+def test_a_complete_table_has_weights_of_one(
+    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
+) -> None:
     table = _table()
     complete = EncodedTable(
         table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.continuous.nan_to_num(0.0)
@@ -197,7 +203,7 @@ def test_a_complete_table_has_weights_of_one(backend: ModuleType, lessons: list[
 
 
 def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observed(
-    backend: ModuleType, lessons: list[tuple[Lesson, torch.Tensor]]
+    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
 ) -> None:
     generator = torch.Generator().manual_seed(0)
     cells = torch.randn(400, 2, generator=generator)
@@ -215,7 +221,7 @@ def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observ
         {
             "states": lesson.states,
             "sigma": lesson.sigma,
-            "learnt": lesson.judged,
+            "learnt": lesson.loss_states,
             "observed": table.observed()[lesson.rows],
         }
         for lesson, _ in lessons

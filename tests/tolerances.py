@@ -70,7 +70,7 @@ def assert_close(op: str, actual: Tensor, expected: Tensor, dtype: torch.dtype |
         assert torch.equal(actual, expected), f"{op}: {int((actual != expected).sum())} elements are not equal"
         return
     actual, expected = actual.double(), expected.double()
-    assert torch.equal(actual.isnan(), expected.isnan()), f"{op}: NaN at different places"
+    assert torch.equal(actual.isnan(), expected.isnan()), f"{op}: NaN at different bin_index"
     actual, expected = actual.nan_to_num(nan=0.0), expected.nan_to_num(nan=0.0)
     scale = float(expected.abs().max()) if expected.numel() else 0.0
     torch.testing.assert_close(actual, expected, rtol=allowed.relative, atol=allowed.absolute * scale)

@@ -18,7 +18,7 @@ from gpu.rivals import PRECISIONS, Maker, compare, entry, hold, relative_error
 from gpu.single import make_network
 from missdiff_fast import ops
 from missdiff_fast.config import SolverConfig
-from missdiff_fast.diffusion.schedule import karras_grid
+from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.ops import reference
@@ -43,7 +43,7 @@ class Sampling:
     def __init__(self, w: Workload, width: int) -> None:
         self.device, solver = w.x.device, SolverConfig()
         self.network = make_network(self.device, width)
-        sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
+        sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
         self.levels, self.coefficients = (
             tensor.float().to(self.device) for tensor in (sigmas[:-1], dpm_solver_2m(sigmas))
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import baselines
 import torch
-from plain import EagerDenoiser, PlainBackend, PlainLearner, rows_to_loss
+from plain import EagerDenoiser, PlainBackend, PlainStepper, rows_to_loss
 from torch import Tensor
 from workload import LAYOUT, Workload
 
@@ -17,7 +17,7 @@ from gpu.clock import Clock, Function, capture, precision
 from gpu.plan import WIDTHS, predict, training
 from gpu.rivals import Maker, entry, ready
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.steppers import Lesson, NativeLearner
+from missdiff_fast._engine.steppers import NativeStepper, TrainBatch
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights
@@ -57,29 +57,31 @@ class Training:
         train(network, self.w.table, self.objective, phase, self.backend, 0, History())
         return network.inputs.weight
 
-    def lessons(self) -> list[Lesson]:
+    def lessons(self) -> list[TrainBatch]:
         parts = zip(self.rows, self.states, self.sigma, self.weight, strict=True)
         key = self.w.key
-        return [Lesson(self.w.table, rows, states, states, sigma, weight, key) for rows, states, sigma, weight in parts]
+        return [
+            TrainBatch(self.w.table, rows, states, states, sigma, weight, key) for rows, states, sigma, weight in parts
+        ]
 
     def looped(self, make: Callable[[], Any], name: str) -> Function:
-        """A learner of the package's kind over all lessons."""
-        learner, lessons = make(), self.lessons()
+        """A stepper of the package's kind over all lessons."""
+        stepper, lessons = make(), self.lessons()
 
         def run() -> None:
             with precision(name, self.device):
                 for lesson in lessons:
-                    learner.step(lesson, RATE)
+                    stepper.step(lesson, RATE)
 
         return run
 
     def one_call(self) -> Any:
-        """Our learner outside of any graph."""
-        return NativeLearner(self.network(Denoiser), self.objective, self.column_weight, DECAY, self.backend)
+        """Our stepper outside of any graph."""
+        return NativeStepper(self.network(Denoiser), self.objective, self.column_weight, DECAY, self.backend)
 
-    def plain(self, compiled: bool) -> PlainLearner:
+    def plain(self, compiled: bool) -> PlainStepper:
         network = self.network(EagerDenoiser)
-        return PlainLearner(network, self.objective, self.column_weight, DECAY, PlainBackend(compiled))  # type: ignore[arg-type]
+        return PlainStepper(network, self.objective, self.column_weight, DECAY, PlainBackend(compiled))  # type: ignore[arg-type]
 
     def captured(self, name: str, compiled: bool, network: Denoiser | None = None) -> Function:
         """PyTorch's whole step as one graph, which finds its batch by a counter on the card; replayed for all lessons.

@@ -16,7 +16,7 @@ def training_step(
     table: EncodedTable,
     rows: Tensor,
     states: Tensor,
-    judged: Tensor,
+    loss_states: Tensor,
     sigma: Tensor,
     weight: Tensor,
     key: Tensor,
@@ -33,7 +33,7 @@ def training_step(
 
     Parameters
     ----------
-    state, table, rows, states, judged, sigma, weight, key, mean_weight, column_weight
+    state, table, rows, states, loss_states, sigma, weight, key, mean_weight, column_weight
         As in `missdiff_fast.ops.mlp_train_step`; the table with ``values``.
     schedule : Tensor
         As in `missdiff_fast.ops.adamw`.
@@ -53,7 +53,7 @@ def training_step(
     # The op's own gradient, not autograd's: that would multiply it by 1.
     cells = table.continuous, table.codes, table.values, table.offsets
     loss, gradient = torch.ops.missdiff_fast.masked_loss(
-        prediction.detach(), *cells, rows, judged, weight, float(mean_weight), column_weight
+        prediction.detach(), *cells, rows, loss_states, weight, float(mean_weight), column_weight
     )
     gradients = torch.autograd.grad(prediction, list(weights.values()), gradient, materialize_grads=True)
     ops.adamw(*state.flat(), state.lay_out(gradients), schedule)

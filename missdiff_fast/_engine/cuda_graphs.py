@@ -1,7 +1,7 @@
 """Steps that a GPU takes by itself: recorded once as a CUDA graph, and replayed without the host's help or waiting.
 
-A graph always reads the same memory. What differs from step to step therefore comes from a `Reel` of many steps, out of
-which the device takes one after another by a counter of its own.
+A graph always reads the same memory. Inputs that differ from step to step therefore lie in a `StepBuffer`, from which
+the device takes one step's after another by a counter of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALIGNED = 16  # bytes: the widest access of a kernel
 _WARM_UP = 3  # steps before recording, in which libraries make their choices and take their memory
 
 
-class Reel:
+class StepBuffer:
     """What each of many steps needs, one step after another, and what each gives.
 
     Parameters
@@ -30,13 +30,13 @@ class Reel:
 
     Examples
     --------
-    >>> reel = Reel(3, [torch.zeros(2, dtype=torch.int64), torch.zeros(())])
-    >>> reel.load([torch.arange(6).view(3, 2), torch.tensor([0.5, 1.5, 2.5])])
+    >>> buffer = StepBuffer(3, [torch.zeros(2, dtype=torch.int64), torch.zeros(())])
+    >>> buffer.load([torch.arange(6).view(3, 2), torch.tensor([0.5, 1.5, 2.5])])
     >>> for _ in range(3):
-    ...     reel.take()
-    ...     rows, number = reel.now
-    ...     reel.give(rows.sum() * number)
-    >>> reel.given.tolist()
+    ...     buffer.take()
+    ...     rows, number = buffer.now
+    ...     buffer.give(rows.sum() * number)
+    >>> buffer.given.tolist()
     [0.5, 7.5, 22.5]
     """
 
@@ -77,7 +77,7 @@ class Reel:
         return [self._now, self._place, self.given]
 
 
-class Recorded:
+class CapturedStep:
     """A step that on a GPU is recorded at its first call and replayed at every one; elsewhere it is simply called.
 
     Parameters
@@ -93,7 +93,7 @@ class Recorded:
     Examples
     --------
     >>> x = torch.zeros(())
-    >>> step = Recorded(lambda: x.add_(1), lambda: [x], x.device)
+    >>> step = CapturedStep(lambda: x.add_(1), lambda: [x], x.device)
     >>> step(), step()
     (None, None)
     >>> x
@@ -128,7 +128,7 @@ class Recorded:
         side, here = torch.cuda.Stream(), torch.cuda.current_stream()
         side.wait_stream(here)
         with torch.cuda.stream(side):
-            rehearse(self._step, self._changed)
+            warm_up(self._step, self._changed)
         here.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):  # torch's own for this may be another card's
@@ -136,13 +136,13 @@ class Recorded:
         return graph
 
 
-def rehearse(step: Callable[[], object], changed: Callable[[], Sequence[Tensor]]) -> None:
-    """Take a step a few times without a trace; arguments as of `Recorded`.
+def warm_up(step: Callable[[], object], changed: Callable[[], Sequence[Tensor]]) -> None:
+    """Take a step a few times without a trace; arguments as of `CapturedStep`.
 
     Examples
     --------
     >>> x = torch.ones(())
-    >>> rehearse(lambda: x.add_(1), lambda: [x])
+    >>> warm_up(lambda: x.add_(1), lambda: [x])
     >>> x
     tensor(1.)
     """
@@ -162,7 +162,7 @@ def to_device(x: Tensor, device: torch.device) -> Tensor:
 
 
 @contextmanager
-def tensor_cores(device: torch.device) -> Iterator[None]:
+def allow_tf32(device: torch.device) -> Iterator[None]:
     """Let float32 matrices be multiplied in TF32 on a GPU, whose sums stay float32; the caller's choice comes back.
 
     A caller who has chosen by the newer settings of torch keeps that choice also within: torch refuses to mix both.

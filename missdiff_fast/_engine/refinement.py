@@ -81,7 +81,7 @@ def run_phases(
     if rounds > 0:
         table, held_out = _hold_out(table, seed)
     training, refine = config.training, config.refine
-    steps, batch_size = training.settle(len(table))
+    steps, batch_size = training.resolve(len(table))
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from missdiff_fast._engine.cuda_graphs import to_device
 from missdiff_fast.config import SolverConfig
-from missdiff_fast.diffusion.schedule import karras_grid
+from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.networks import Denoiser
@@ -202,7 +202,7 @@ def draw(
         The GPU's memory does not hold the smallest tile of rows.
     """
     device = known.device
-    sigmas = karras_grid(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
+    sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
     coefficients = dpm_solver_2m(sigmas).float().to(device)
     levels = sigmas[:-1].float().to(device)
     keys = make_keys(seed, solver.steps + 1, device)

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from missdiff_fast._engine.cuda_graphs import Recorded, Reel, tensor_cores, to_device
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, to_device
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.sampling import runs_natively
 from missdiff_fast.config import ObjectiveConfig
@@ -22,7 +22,7 @@ from missdiff_fast.table.encoded import EncodedTable
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainBatch:
     """What one step is to learn from.
 
     Parameters
@@ -31,7 +31,7 @@ class Lesson:
         The rows, as complete as they are shown.
     rows : Tensor
         int64 ``[B]``.
-    states, judged : Tensor
+    states, loss_states : Tensor
         The columns' states as the network is told them, and as the loss is taken, uint8 ``[B, J]``.
     sigma, weight : Tensor
         Noise levels, and weights of the squared errors of noisy scores, ``[B]``.
@@ -44,7 +44,7 @@ class Lesson:
     table: EncodedTable
     rows: Tensor
     states: Tensor
-    judged: Tensor
+    loss_states: Tensor
     sigma: Tensor
     weight: Tensor
     key: Tensor
@@ -52,13 +52,13 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Lessons:
-    """What several steps are to learn from: as `Lesson`, with a dimension of steps before."""
+class TrainBatches:
+    """What several steps are to learn from: as `TrainBatch`, with a dimension of steps before."""
 
     table: EncodedTable
     rows: Tensor
     states: Tensor
-    judged: Tensor
+    loss_states: Tensor
     sigma: Tensor
     weight: Tensor
     keys: Tensor
@@ -67,28 +67,28 @@ class Lessons:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[Lesson]:
+    def __iter__(self) -> Iterator[TrainBatch]:
         features = repeat(None) if self.features is None else self.features.unbind()
-        tensors = self.rows, self.states, self.judged, self.sigma, self.weight, self.keys
+        tensors = self.rows, self.states, self.loss_states, self.sigma, self.weight, self.keys
         parts = zip(*(tensor.unbind() for tensor in tensors), strict=True)
-        for (rows, states, judged, sigma, weight, key), known in zip(parts, features, strict=False):
-            yield Lesson(self.table, rows, states, judged, sigma, weight, key, known)
+        for (rows, states, loss_states, sigma, weight, key), known in zip(parts, features, strict=False):
+            yield TrainBatch(self.table, rows, states, loss_states, sigma, weight, key, known)
 
 
-class Learner(Protocol):
+class Stepper(Protocol):
     """Takes steps on a network."""
 
-    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
+    def step(self, lesson: TrainBatch, learning_rate: float) -> Tensor:
         """Learn, and return the loss before."""
 
     def finish(self) -> None:
         """Leave the network with the moving average of its weights."""
 
 
-def make_learner(
+def make_stepper(
     network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
-) -> Learner | GraphLearner:
-    """The native learner where the backend has native passes for the network, on a GPU as a graph; else PyTorch's.
+) -> Stepper | GraphStepper:
+    """The native stepper where the backend has native passes for the network, on a GPU as a graph; else PyTorch's.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def make_learner(
         `missdiff_fast.ops` or `missdiff_fast.ops.reference`.
     """
     if runs_natively(network, backend) and column_weight.dtype == torch.float32:
-        kind = GraphLearner if column_weight.device.type == "cuda" else NativeLearner
+        kind = GraphStepper if column_weight.device.type == "cuda" else NativeStepper
         return kind(network, objective, column_weight, ema, backend)  # type: ignore[arg-type]
-    return TorchLearner(network, objective, column_weight, ema, backend)
+    return TorchStepper(network, objective, column_weight, ema, backend)
 
 
 def decay_of(count: int, ema: float) -> float:
@@ -114,8 +114,8 @@ def decay_of(count: int, ema: float) -> float:
     return min(ema, (1 + count) / (10 + count))
 
 
-class TorchLearner:
-    """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `make_learner`."""
+class TorchStepper:
+    """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `make_stepper`."""
 
     def __init__(
         self, network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
@@ -124,8 +124,8 @@ class TorchLearner:
         self.optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.0, fused=True)
         self.average = WeightAverage(network, ema)
 
-    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
-        """As `Learner.step`."""
+    def step(self, lesson: TrainBatch, learning_rate: float) -> Tensor:
+        """As `Stepper.step`."""
         sigma, states = lesson.sigma, lesson.states
         self.optimizer.param_groups[0]["lr"] = learning_rate
         x = self.backend.perturb(lesson.table, lesson.rows, states, torch.ones_like(sigma), sigma, lesson.key)
@@ -133,7 +133,7 @@ class TorchLearner:
             self.network(x, sigma, states),
             lesson.table,
             lesson.rows,
-            lesson.judged,
+            lesson.loss_states,
             lesson.weight,
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
@@ -145,12 +145,12 @@ class TorchLearner:
         return loss
 
     def finish(self) -> None:
-        """As `Learner.finish`."""
+        """As `Stepper.finish`."""
         self.average.apply()
 
 
-class NativeLearner:
-    """One call of `missdiff_fast.ops.mlp_train_step` for each step; arguments as of `make_learner`."""
+class NativeStepper:
+    """One call of `missdiff_fast.ops.mlp_train_step` for each step; arguments as of `make_stepper`."""
 
     def __init__(
         self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: ModuleType
@@ -158,14 +158,14 @@ class NativeLearner:
         self.state = TrainingState.of(network)
         self.objective, self.column_weight, self.ema, self.backend = objective, column_weight, ema, backend
 
-    def step(self, lesson: Lesson, learning_rate: float) -> Tensor:
-        """As `Learner.step`."""
+    def step(self, lesson: TrainBatch, learning_rate: float) -> Tensor:
+        """As `Stepper.step`."""
         loss: Tensor = self.backend.mlp_train_step(
             self.state,
             lesson.table,
             lesson.rows,
             lesson.states,
-            lesson.judged,
+            lesson.loss_states,
             lesson.sigma,
             lesson.weight,
             lesson.key,
@@ -178,15 +178,15 @@ class NativeLearner:
         return loss
 
     def finish(self) -> None:
-        """As `Learner.finish`."""
+        """As `Stepper.finish`."""
         self.state.write_average()
 
 
-class GraphLearner:
+class GraphStepper:
     """`missdiff_fast._engine.composed.training_step`, recorded as a CUDA graph and replayed once for each step.
 
     Between the points of the loss curve the host neither works for a step nor waits for one. Matrices are multiplied in
-    TF32. Elsewhere than on a GPU the same step is called as it is. Arguments as of `make_learner`.
+    TF32. Elsewhere than on a GPU the same step is called as it is. Arguments as of `make_stepper`.
     """
 
     def __init__(
@@ -194,63 +194,63 @@ class GraphLearner:
     ) -> None:
         self.state = TrainingState.of(network, panels=False)
         self.objective, self.column_weight, self.ema, self.backend = objective, column_weight, ema, backend
-        self._reel: Reel | None = None
-        self._recorded: Recorded | None = None
+        self._buffer: StepBuffer | None = None
+        self._recorded: CapturedStep | None = None
 
-    def learn(self, lessons: Lessons, rates: Sequence[float], progress: Progress) -> None:
+    def learn(self, lessons: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
         """Take a step for each lesson at its learning rate, and tell the progress of their losses.
 
         All lessons are of one table, and none of them has more steps than the first ones.
         """
         needed = self._needed(lessons, rates)
-        if self._reel is None or self._recorded is None:
-            self._reel = reel = Reel(len(lessons), [x[0] for x in needed])
+        if self._buffer is None or self._recorded is None:
+            self._buffer = buffer = StepBuffer(len(lessons), [x[0] for x in needed])
             table = lessons.table  # the lessons themselves are not kept
-            self._recorded = Recorded(
-                lambda: self._step(table, reel),
-                lambda: [*self.state.flat(), *reel.changed()],
+            self._recorded = CapturedStep(
+                lambda: self._step(table, buffer),
+                lambda: [*self.state.flat(), *buffer.changed()],
                 self.column_weight.device,
             )
-        self._reel.load(needed)
+        self._buffer.load(needed)
         done = 0
-        with tensor_cores(self.column_weight.device):
+        with allow_tf32(self.column_weight.device):
             while done < len(lessons):
                 count = min(len(lessons) - done, progress.until_log)
                 for _ in range(count):
                     self._recorded()
                 self.state.steps += count
-                progress.add(self._reel.given[done : done + count].sum(), count)
+                progress.add(self._buffer.given[done : done + count].sum(), count)
                 done += count
 
     def finish(self) -> None:
-        """As `Learner.finish`."""
+        """As `Stepper.finish`."""
         self.state.write_average()
         if self._recorded is not None:
             self._recorded.release()
-        self._recorded = self._reel = None
+        self._recorded = self._buffer = None
 
-    def _needed(self, lessons: Lessons, rates: Sequence[float]) -> list[Tensor]:
+    def _needed(self, lessons: TrainBatches, rates: Sequence[float]) -> list[Tensor]:
         """What `_step` reads, of all steps."""
         first, size = self.state.steps, lessons.rows.shape
         schedule = [(rate, first + t + 1, decay_of(first + t, self.ema)) for t, rate in enumerate(rates)]
         prepared = self.state.network.prepare(lessons.sigma.flatten(), lessons.states.flatten(0, 1))
         of_rows = [x.unflatten(0, size) for x in vars(prepared).values()]
         return [
-            *(lessons.rows, lessons.states, lessons.judged, lessons.sigma, lessons.weight, lessons.keys),
+            *(lessons.rows, lessons.states, lessons.loss_states, lessons.sigma, lessons.weight, lessons.keys),
             *(to_device(torch.tensor(schedule, dtype=torch.float64), lessons.rows.device), *of_rows),
         ]
 
-    def _step(self, table: EncodedTable, reel: Reel) -> None:
+    def _step(self, table: EncodedTable, buffer: StepBuffer) -> None:
         from missdiff_fast._engine.composed import training_step  # which needs the compiled ops
 
-        reel.take()
-        rows, states, judged, sigma, weight, key, schedule, *prepared = reel.now
+        buffer.take()
+        rows, states, loss_states, sigma, weight, key, schedule, *prepared = buffer.now
         loss = training_step(
-            *(self.state, table, rows, states, judged, sigma, weight, key, schedule, Prepared(*prepared)),
+            *(self.state, table, rows, states, loss_states, sigma, weight, key, schedule, Prepared(*prepared)),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
         )
-        reel.give(loss)
+        buffer.give(loss)
 
 
 class WeightAverage:

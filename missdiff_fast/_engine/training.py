@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from missdiff_fast._engine.cuda_graphs import to_device
 from missdiff_fast._engine.history import History, Progress
 from missdiff_fast._engine.seeding import derive
-from missdiff_fast._engine.steppers import GraphLearner, Lessons, NativeLearner, make_learner
+from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TrainBatches, make_stepper
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
@@ -113,22 +113,22 @@ def train(
     """
     observed = table.observed()
     weights = column_weights(observed, objective.column_power, objective.column_cap).to(table.continuous.dtype)
-    learner = make_learner(network, objective, weights, phase.ema, backend)
+    stepper = make_stepper(network, objective, weights, phase.ema, backend)
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
-            features = learner.state.network.features if isinstance(learner, NativeLearner) else None
+            features = stepper.state.network.features if isinstance(stepper, NativeStepper) else None
             first = 0
             for lessons in _lessons(features, table, observed, filled, objective, phase, backend, seed):
                 rates = [phase.rate(t) for t in range(first, first + len(lessons))]
                 first += len(lessons)
-                if isinstance(learner, GraphLearner):
-                    learner.learn(lessons, rates, progress)
+                if isinstance(stepper, GraphStepper):
+                    stepper.learn(lessons, rates, progress)
                 else:
                     for lesson, rate in zip(lessons, rates, strict=True):
-                        progress.add(learner.step(lesson, rate))
+                        progress.add(stepper.step(lesson, rate))
     finally:
-        learner.finish()
+        stepper.finish()
         network.eval()
 
 
@@ -141,7 +141,7 @@ def _lessons(
     phase: Phase,
     backend: ModuleType,
     seed: int,
-) -> Iterator[Lessons]:
+) -> Iterator[TrainBatches]:
     """What each step of the phase is to learn from, drawn for several steps at a time: small tensors cost their calls.
 
     Random numbers are counted through the phase, step after step and row after row.
@@ -166,18 +166,18 @@ def _lessons(
         seen = observed[rows]
         shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
         states = draw_states(uniform[:, :-1], seen, shown, objective)
-        judged = states
+        loss_states = states
         if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
-            judged = states.masked_fill(~learnt, CLEAN)
+            loss_states = states.masked_fill(~learnt, CLEAN)
         steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
         keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)
         shape = len(keys), size
-        yield Lessons(
+        yield TrainBatches(
             complete,
             rows.unflatten(0, shape),
             states.unflatten(0, shape),
-            judged.unflatten(0, shape),
+            loss_states.unflatten(0, shape),
             sigma.unflatten(0, shape),
             noise_weight(sigma).unflatten(0, shape),
             keys,

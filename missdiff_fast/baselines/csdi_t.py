@@ -16,7 +16,7 @@ from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite, epoch
-from missdiff_fast.diffusion.schedule import quadratic_betas, signal_share
+from missdiff_fast.diffusion.schedule import alphas_cumprod, quadratic_betas
 from missdiff_fast.diffusion.solver import ancestral_vp
 from missdiff_fast.networks.csdi import CSDINetwork
 from missdiff_fast.table.min_max import check_near
@@ -123,7 +123,7 @@ class CSDITImputer(Imputer):
         total = self.epochs * -(-len(x) // self.batch_size)
         milestones = [max(1, int(share * total)) for share in _MILESTONES]
         scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, gamma=0.1)
-        share = signal_share(self._betas).to(device)
+        share = alphas_cumprod(self._betas).to(device)
         signal, spread = share.sqrt().float()[:, None], (1 - share).sqrt().float()[:, None]
         for _ in tqdm(range(self.epochs), desc="CSDI_T", unit="epoch", delay=2, disable=None if self.verbose else True):
             for rows in epoch(len(x), self.batch_size, order):

@@ -90,11 +90,11 @@ class ObjectiveConfig:
 class TrainingConfig:
     """AdamW, its weight decay 0, with warm-up and linear decay, and an average of the weights.
 
-    ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `settle`, or from ``epochs``.
+    ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `resolve`, or from ``epochs``.
 
     Examples
     --------
-    >>> TrainingConfig(epochs=10, batch_size=100).settle(1_000)
+    >>> TrainingConfig(epochs=10, batch_size=100).resolve(1_000)
     (100, 100)
     """
 
@@ -112,10 +112,10 @@ class TrainingConfig:
         check_whole("training.warmup", self.warmup, 1)
         check_share("training.ema", self.ema)
 
-    def settle(self, num_rows: int) -> tuple[int, int]:
+    def resolve(self, num_rows: int) -> tuple[int, int]:
         """Steps and batch size for a table: at most 4,000 steps of 256 rows, and about 200 passes over a small table.
 
-        >>> TrainingConfig().settle(16_000)
+        >>> TrainingConfig().resolve(16_000)
         (4000, 256)
         """
         batch_size = self.batch_size or min(256, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))

@@ -102,7 +102,7 @@ class EpochsConfig:
 
     Examples
     --------
-    >>> EpochsConfig(steps=1_000).settle(16_000)
+    >>> EpochsConfig(steps=1_000).resolve(16_000)
     (1000, 64)
     """
 
@@ -124,10 +124,10 @@ class EpochsConfig:
             check_share("each of training.milestones", share)
         check_positive("training.decay", self.decay)
 
-    def settle(self, num_rows: int) -> tuple[int, int]:
+    def resolve(self, num_rows: int) -> tuple[int, int]:
         """Steps and batch size for a table.
 
-        >>> EpochsConfig().settle(16_000)
+        >>> EpochsConfig().resolve(16_000)
         (62500, 64)
         """
         batch_size = min(self.batch_size, num_rows)

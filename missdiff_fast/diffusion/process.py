@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from missdiff_fast.diffusion.schedule import geometric_sigmas, quadratic_betas, signal_share
+from missdiff_fast.diffusion.schedule import alphas_cumprod, geometric_sigmas, quadratic_betas
 from missdiff_fast.diffusion.solver import ancestral_ve, ancestral_vp
 
 
@@ -50,7 +50,7 @@ def variance_preserving(steps: int, beta_min: float, beta_max: float, variance: 
     (100, 1.0)
     """
     betas = quadratic_betas(steps, beta_min, beta_max)
-    share = signal_share(betas)
+    share = alphas_cumprod(betas)
     return Process(share.sqrt(), (1 - share).sqrt(), ancestral_vp(betas, variance), 1.0)
 
 

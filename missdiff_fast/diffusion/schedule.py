@@ -19,10 +19,10 @@ def noise_weight(sigma: Tensor) -> Tensor:
     return (sigma * sigma + 1) / (sigma * sigma)
 
 
-def karras_grid(steps: int, sigma_max: float, sigma_min: float, rho: float) -> Tensor:
+def karras_sigmas(steps: int, sigma_max: float, sigma_min: float, rho: float) -> Tensor:
     """Levels from sigma_max down to sigma_min, evenly spaced in ``sigma^(1/rho)``, then 0: float64 ``[steps + 1]``.
 
-    >>> karras_grid(3, 8.0, 1.0, 3.0).tolist()
+    >>> karras_sigmas(3, 8.0, 1.0, 3.0).tolist()
     [8.0, 3.375, 1.0, 0.0]
     """
     ends = torch.tensor([sigma_max, sigma_min], dtype=torch.float64) ** (1 / rho)
@@ -41,7 +41,7 @@ def quadratic_betas(steps: int, beta_min: float, beta_max: float) -> Tensor:
     return torch.linspace(beta_min**0.5, beta_max**0.5, steps, dtype=torch.float64).square()
 
 
-def signal_share(betas: Tensor) -> Tensor:
+def alphas_cumprod(betas: Tensor) -> Tensor:
     """alpha-bar of the variance-preserving process, ``prod(1 - beta)`` up to each step: float64 ``[steps]``."""
     return torch.cumprod(1 - betas, 0)
 

@@ -57,11 +57,11 @@ class Method(ABC):
         """Complete rows with one best guess for each missing cell."""
 
     @abstractmethod
-    def chances(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
+    def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """The probability of each category of categorical column ``group`` given the row's known cells: ``[N, V]``."""
 
     @abstractmethod
-    def bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
+    def nll_bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
         """An upper bound on the negative log-likelihood of each row's observed cells, in nats: float64 ``[N]``."""
 
     @abstractmethod

@@ -60,13 +60,13 @@ class ColumnStates(Method):
         if careful:
             solver = replace(solver, steps=self.config.refine.solver_steps)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
-        places = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
+        bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
         codes = empty_codes(known)
         for start, stop, x in draw(
             self._networks.generator, known, solver, self.backend, seed, verbose=verbose, desc=desc
         ):
-            places[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
-        return self.codec.decode(places, codes)
+            bin_index[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
+        return self.codec.decode(bin_index, codes)
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means and most probable categories, in one pass."""
@@ -75,8 +75,8 @@ class ColumnStates(Method):
             means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
         return self.codec.decode_means(means, codes)
 
-    def chances(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
-        """As `Method.chances`, in one pass."""
+    def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
+        """As `Method.predict_proba`, in one pass."""
         first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
         chances = torch.empty((len(table), last - first))
         for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
@@ -84,8 +84,8 @@ class ColumnStates(Method):
         return chances
 
     @torch.inference_mode()
-    def bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
-        """As `Method.bound`, of the encoded cells noised at the least level; the missing ones are hidden.
+    def nll_bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
+        """As `Method.nll_bound`, of the encoded cells noised at the least level; the missing ones are hidden.
 
         The network models the observed columns of a row by themselves, so the bound needs no factor for what is
         missing (unlike that of the paper's Theorem 3.2).

@@ -21,7 +21,7 @@ from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding, variance_preserving
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
-from missdiff_fast.methods.noise_training import NoiseLearner
+from missdiff_fast.methods.noise_training import NoiseStepper
 from missdiff_fast.networks import CSDINetwork
 from missdiff_fast.ops import reference
 from missdiff_fast.table import Codec, EncodedTable
@@ -84,20 +84,20 @@ class NoisePrediction(Method):
 
     def _train(self, table: EncodedTable, seed: int, history: History, verbose: bool) -> None:
         settings, backend, device = self.config.training, self.backend, self.device
-        steps, batch_size = settings.settle(len(table))
+        steps, batch_size = settings.resolve(len(table))
         cells, (low, high) = self._min_max.encode(table), self._min_max.levels
         # Every cell is noised, also what stands for a missing one; judged are the observed ones.
-        judged = torch.where(table.observed(), NOISY, HIDDEN).to(torch.uint8)
-        noisy = torch.full((batch_size, judged.shape[1]), NOISY, dtype=torch.uint8, device=device)
+        loss_states = torch.where(table.observed(), NOISY, HIDDEN).to(torch.uint8)
+        noisy = torch.full((batch_size, loss_states.shape[1]), NOISY, dtype=torch.uint8, device=device)
         order = batches(len(table), batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
         level_seed, noise_seed = derive(seed, "levels"), derive(seed, "noise")
         if self._replays:
-            learner = NoiseLearner(
-                *(self._network, self._predict, cells, judged, self._alpha, self._sigma, (low, high)),
+            stepper = NoiseStepper(
+                *(self._network, self._predict, cells, loss_states, self._alpha, self._sigma, (low, high)),
                 *(settings, backend),
             )
             with Progress(history, "fit", steps, verbose) as progress:
-                learner.train(order, level_seed, noise_seed, steps, batch_size, progress)
+                stepper.train(order, level_seed, noise_seed, steps, batch_size, progress)
             return
         optimizer = torch.optim.Adam(
             self._network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
@@ -110,7 +110,7 @@ class NoisePrediction(Method):
                 t = (uniform * len(self.process)).long().clamp(max=len(self.process) - 1)
                 key = backend.make_key(noise_seed, step, device)
                 x = backend.perturb(cells, rows, noisy, self._alpha[t], self._sigma[t], key, low=low, high=high)
-                loss = backend.masked_noise_loss(self._predict(x, t), cells, rows, judged[rows], key)
+                loss = backend.masked_noise_loss(self._predict(x, t), cells, rows, loss_states[rows], key)
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 optimizer.step()
@@ -127,8 +127,8 @@ class NoisePrediction(Method):
         chains = self._chains(table, self._draw_seeds(seed), verbose, "impute")
         return self._rows(table, ((a, b, chain.median(0).values) for a, b, chain in chains))
 
-    def chances(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
-        """As `Method.chances`: the shares of ``draws`` chains that end in each category."""
+    def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
+        """As `Method.predict_proba`: the shares of ``draws`` chains that end in each category."""
         count, first = table.layout.cardinalities[group], int(self._min_max.layout.offsets()[group])
         chances = torch.empty((len(table), count))
         for a, b, chain in self._chains(table, self._draw_seeds(seed), verbose, "impute"):
@@ -137,7 +137,7 @@ class NoisePrediction(Method):
         return chances
 
     @torch.inference_mode()
-    def bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
+    def nll_bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
         """The right-hand side of Theorem 3.2 for each row's encoded cells, with rho_max of the training table."""
         self._check_near(table)
         bounds = torch.empty(len(table), dtype=torch.float64)

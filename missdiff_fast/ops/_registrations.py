@@ -58,8 +58,8 @@ def _fake_encode(cells: Tensor, *rest: Any) -> Tensor:
 
 
 def _fake_decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    places = x.new_empty((x.shape[0], starts.shape[0] - 1), dtype=torch.int32)
-    return places, x.new_empty((x.shape[0], offsets.shape[0] - 1), dtype=torch.int16)
+    bin_index = x.new_empty((x.shape[0], starts.shape[0] - 1), dtype=torch.int32)
+    return bin_index, x.new_empty((x.shape[0], offsets.shape[0] - 1), dtype=torch.int16)
 
 
 _FAKES: dict[str, Callable[..., Any]] = {

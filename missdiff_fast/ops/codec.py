@@ -62,7 +62,7 @@ def encode(
 
 
 def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores to places in each column's value table, and one-hot groups to codes; see `reference.decode`.
+    """Scores to bin_index in each column's value table, and one-hot groups to codes; see `reference.decode`.
 
     As in the reference a NaN score is above all boundaries, and a group with a NaN gets its number of categories, which
     is no code. Not differentiable.
@@ -78,7 +78,7 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
 
     Returns
     -------
-    places, codes : Tensor
+    bin_index, codes : Tensor
         int32 ``[B, C]`` and int16 ``[B, K]``.
 
     Examples

@@ -137,7 +137,7 @@ def mlp_train_step(
     table: EncodedTable,
     rows: Tensor,
     states: Tensor,
-    judged: Tensor,
+    loss_states: Tensor,
     sigma: Tensor,
     weight: Tensor,
     key: Tensor,
@@ -150,7 +150,7 @@ def mlp_train_step(
 ) -> Tensor:
     """One training step in one call; see `missdiff_fast.ops.reference.mlp_train_step`.
 
-    Rows are gathered, noised, predicted and judged, and the weights' gradients made, by tiles of 128 rows, whose
+    Rows are gathered, noised, predicted and loss_states, and the weights' gradients made, by tiles of 128 rows, whose
     gradients are added up in an order that does not depend on the number of threads. Where the state's weights do not
     lie in panels, as on a GPU, PyTorch multiplies the matrices and the other ops do the rest. Float32.
 
@@ -162,7 +162,7 @@ def mlp_train_step(
         With ``values``.
     rows : Tensor
         int64 ``[B]``, each in [0, N).
-    states, judged : Tensor
+    states, loss_states : Tensor
         uint8 ``[B, J]``.
     sigma, weight : Tensor
         ``[B]``.
@@ -205,7 +205,7 @@ def mlp_train_step(
         raise ValueError(f"network was made for {network.layout}, not for the table's {table.layout}")
     _check("table.continuous", table.continuous, (own,), table.continuous.shape)
     _check_batch(table, rows, states)
-    _check("judged", judged, (torch.uint8,), states.shape)
+    _check("loss_states", loss_states, (torch.uint8,), states.shape)
     for name, tensor in (("sigma", sigma), ("weight", weight)):
         _check(name, tensor, (own,), rows.shape)
     _check("key", key, (torch.int64,), (2,))
@@ -223,13 +223,13 @@ def mlp_train_step(
         prepared = network.prepare(sigma, states)
         if features is not None:
             prepared = replace(prepared, features=features)
-        batch = table, rows, states, judged, sigma, weight, key
+        batch = table, rows, states, loss_states, sigma, weight, key
         loss = training_step(state, *batch, schedule, prepared, mean_weight=mean_weight, column_weight=column_weight)
         state.steps += 1
         return loss
     cells = (table.continuous, table.codes, table.values, _offsets(table))
     loss = op("mlp_train_step")(
-        *(*flat.values(), *cells, rows, states, judged, sigma, features, weight, key, schedule),
+        *(*flat.values(), *cells, rows, states, loss_states, sigma, features, weight, key, schedule),
         *(table.layout.width, network.width, len(network.blocks), float(mean_weight), column_weight),
     )
     if not torch.compiler.is_compiling():  # an op of the stable ABI does not tell autograd what it changed

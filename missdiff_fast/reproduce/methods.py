@@ -148,7 +148,7 @@ def paper_steps(epochs: int, max_steps: int | None, num_rows: int) -> int:
     >>> paper_steps(250, None, 16_000), paper_steps(250, 500, 16_000), paper_steps(250, 500, 100)
     (62500, 500, 250)
     """
-    steps, _ = EpochsConfig(epochs=epochs).settle(max(num_rows, 1))
+    steps, _ = EpochsConfig(epochs=epochs).resolve(max(num_rows, 1))
     return steps if max_steps is None else min(steps, max_steps)
 
 

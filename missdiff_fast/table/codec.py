@@ -53,8 +53,8 @@ class Codec:
     >>> table.codes.flatten().tolist()
     [0, -1, 1]
     >>> x = torch.cat([table.continuous, torch.eye(2)[table.codes[:, 0].long().clamp(min=0)]], 1)
-    >>> places, codes = reference.decode(x, codec.layout.offsets(), codec.boundaries, codec.starts)
-    >>> codec.fill(frame, codec.decode(places, codes))
+    >>> bin_index, codes = reference.decode(x, codec.layout.offsets(), codec.boundaries, codec.starts)
+    >>> codec.fill(frame, codec.decode(bin_index, codes))
        age sex
     0   31   f
     1   45   f
@@ -192,12 +192,12 @@ class Codec:
             )
         return EncodedTable(torch.from_numpy(continuous), torch.from_numpy(codes), layout, torch.from_numpy(values))
 
-    def decode(self, places: Tensor, codes: Tensor) -> pd.DataFrame:
+    def decode(self, bin_index: Tensor, codes: Tensor) -> pd.DataFrame:
         """The table that `missdiff_fast.ops.decode`'s result stands for.
 
         Parameters
         ----------
-        places : Tensor
+        bin_index : Tensor
             int32 ``[B, C]``.
         codes : Tensor
             int16 ``[B, K]``.
@@ -207,8 +207,8 @@ class Codec:
         DataFrame
             B rows with the original columns, order and dtypes; every value one that was observed.
         """
-        self._check_shape(places, codes)
-        return self._frame(places.cpu().numpy(), codes, lambda coder, cells: coder.table.take(cells))
+        self._check_shape(bin_index, codes)
+        return self._frame(bin_index.cpu().numpy(), codes, lambda coder, cells: coder.table.take(cells))
 
     def decode_means(self, values: Tensor, codes: Tensor) -> pd.DataFrame:
         """The table of conditional means and categories.

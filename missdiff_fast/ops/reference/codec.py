@@ -55,7 +55,7 @@ def encode(
 
 
 def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores to places in each column's value table, and one-hot groups to codes.
+    """Scores to bin_index in each column's value table, and one-hot groups to codes.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
 
     Returns
     -------
-    places : Tensor
+    bin_index : Tensor
         For each continuous cell, the number of its column's boundaries that are at most x: int32 ``[B, C]``.
     codes : Tensor
         For each group, the first of the largest entries: int16 ``[B, K]``.
@@ -78,17 +78,17 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
     Examples
     --------
     >>> x = torch.tensor([[0.3, 0.1, 0.9], [-2.0, 0.5, 0.2]])
-    >>> places, codes = decode(x, torch.tensor([1, 3]), torch.tensor([-1.0, 0.0]), torch.tensor([0, 2]))
-    >>> places.tolist(), codes.tolist()
+    >>> bin_index, codes = decode(x, torch.tensor([1, 3]), torch.tensor([-1.0, 0.0]), torch.tensor([0, 2]))
+    >>> bin_index.tolist(), codes.tolist()
     ([[2], [0]], [[1], [0]])
     """
     groups, first = offsets.tolist(), starts.tolist()
-    places = torch.zeros((x.shape[0], groups[0]), dtype=torch.int32, device=x.device)
+    bin_index = torch.zeros((x.shape[0], groups[0]), dtype=torch.int32, device=x.device)
     for c, (a, b) in enumerate(pairwise(first)):
-        places[:, c] = torch.searchsorted(boundaries[a:b], x[:, c].contiguous(), right=True)
+        bin_index[:, c] = torch.searchsorted(boundaries[a:b], x[:, c].contiguous(), right=True)
     codes = torch.zeros((x.shape[0], len(groups) - 1), dtype=torch.int16, device=x.device)
     for k, (a, b) in enumerate(pairwise(groups)):
         group = x[:, a:b]
         index = torch.arange(b - a, device=x.device).expand(group.shape)
         codes[:, k] = torch.where(group == group.amax(1, keepdim=True), index, b - a).amin(1)
-    return places, codes
+    return bin_index, codes

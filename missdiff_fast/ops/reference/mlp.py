@@ -99,7 +99,7 @@ def mlp_train_step(
     table: EncodedTable,
     rows: Tensor,
     states: Tensor,
-    judged: Tensor,
+    loss_states: Tensor,
     sigma: Tensor,
     weight: Tensor,
     key: Tensor,
@@ -117,7 +117,7 @@ def mlp_train_step(
         Taken one step further.
     table, rows, states
         As in `perturb`, which takes alpha for 1.
-    judged : Tensor
+    loss_states : Tensor
         The states by which the loss is taken, uint8 ``[B, J]``: columns marked as clean have none.
     sigma, weight : Tensor
         Noise level and weight of each row, ``[B]``, as in `perturb` and `masked_loss`.
@@ -158,7 +158,7 @@ def mlp_train_step(
         weights = state.current()
         prediction = torch.func.functional_call(state.network, weights, (x, sigma, states))
         loss = masked_loss(
-            prediction, table, rows, judged, weight, mean_weight=mean_weight, column_weight=column_weight
+            prediction, table, rows, loss_states, weight, mean_weight=mean_weight, column_weight=column_weight
         )
         gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
     state.steps += 1

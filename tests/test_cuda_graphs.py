@@ -13,9 +13,9 @@ from test_mlp_sample import make_network
 
 from missdiff_fast._engine import steppers as learners
 from missdiff_fast._engine import training
-from missdiff_fast._engine.cuda_graphs import Recorded, Reel, rehearse, tensor_cores, to_device
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, to_device, warm_up
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.steppers import GraphLearner, NativeLearner, TorchLearner
+from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TorchStepper
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
@@ -41,7 +41,7 @@ def _train(
     drawn: int = 640,
 ) -> tuple[Denoiser, History]:
     """A short training; ``drawn`` rows of 64 at once leave a remainder of steps."""
-    monkeypatch.setattr(training, "make_learner", kind)
+    monkeypatch.setattr(training, "make_stepper", kind)
     monkeypatch.setattr(training, "_DRAWN_ROWS", {"cpu": drawn, "cuda": drawn})
     network, table, history = make_network(layout, 24, 2).to(device), make_table(layout, rows).to(device), History()
     extra: dict[str, Any] = {"show": 0.7, "trusted_rate": 0.5, "trusted_sigma": 0.8} if refine else {}
@@ -52,11 +52,11 @@ def _train(
 
 
 @pytest.mark.parametrize("refine", [False, True])
-@pytest.mark.parametrize("kind", [NativeLearner, TorchLearner])
+@pytest.mark.parametrize("kind", [NativeStepper, TorchStepper])
 def test_the_weights_are_those_of_the_other_learners(
     native: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: type, refine: bool
 ) -> None:
-    ours, history = _train(GraphLearner, native, monkeypatch, refine=refine)
+    ours, history = _train(GraphStepper, native, monkeypatch, refine=refine)
     theirs, other = _train(kind, native, monkeypatch, refine=refine)
     assert history.step == other.step == [55, 78]
     torch.testing.assert_close(torch.tensor(history.loss), torch.tensor(other.loss), rtol=1e-4, atol=0)
@@ -65,22 +65,22 @@ def test_the_weights_are_those_of_the_other_learners(
 
 
 def test_every_layout(native: ModuleType, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
-    ours, _ = _train(GraphLearner, native, monkeypatch, layout, steps=12)
-    theirs, _ = _train(NativeLearner, native, monkeypatch, layout, steps=12)
+    ours, _ = _train(GraphStepper, native, monkeypatch, layout, steps=12)
+    theirs, _ = _train(NativeStepper, native, monkeypatch, layout, steps=12)
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=5e-4)
 
 
 @pytest.mark.parametrize(("steps", "rows"), [(1, 300), (2, 40), (50, 64), (101, 65)])
 def test_few_steps_and_few_rows(native: ModuleType, monkeypatch: pytest.MonkeyPatch, steps: int, rows: int) -> None:
-    ours, history = _train(GraphLearner, native, monkeypatch, steps=steps, rows=rows)
-    theirs, other = _train(NativeLearner, native, monkeypatch, steps=steps, rows=rows)
+    ours, history = _train(GraphStepper, native, monkeypatch, steps=steps, rows=rows)
+    theirs, other = _train(NativeStepper, native, monkeypatch, steps=steps, rows=rows)
     assert history.step == other.step
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=5e-4)
 
 
 def test_how_many_rows_are_drawn_at_once_changes_nothing(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, _ = _train(GraphLearner, native, monkeypatch, drawn=64)
-    many, _ = _train(GraphLearner, native, monkeypatch, drawn=1 << 14)
+    one, _ = _train(GraphStepper, native, monkeypatch, drawn=64)
+    many, _ = _train(GraphStepper, native, monkeypatch, drawn=1 << 14)
     assert torch.equal(flatten(one), flatten(many))
 
 
@@ -91,9 +91,9 @@ def test_the_average_is_left_also_by_an_interruption(native: ModuleType, monkeyp
         add(self, loss, steps)
         raise KeyboardInterrupt
 
-    seen: list[GraphLearner] = []
+    seen: list[GraphStepper] = []
 
-    class Spy(GraphLearner):
+    class Spy(GraphStepper):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             seen.append(self)
@@ -108,7 +108,7 @@ def test_the_average_is_left_also_by_an_interruption(native: ModuleType, monkeyp
 
 
 def test_divergence_is_an_error(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "make_learner", GraphLearner)
+    monkeypatch.setattr(training, "make_stepper", GraphStepper)
     table = make_table(LAYOUTS["mixed"], 300)
     phase = Phase("fit", 200, 64, 1e9, 1, 0.9)
     with pytest.raises(FloatingPointError, match=r"the loss is .* at step \d+: training diverged"):
@@ -120,12 +120,12 @@ def test_divergence_is_an_error(native: ModuleType, monkeypatch: pytest.MonkeyPa
 def test_a_replayed_step_is_the_step(
     device: torch.device, native: ModuleType, monkeypatch: pytest.MonkeyPatch, refine: bool
 ) -> None:
-    ours, history = _train(GraphLearner, native, monkeypatch, device=str(device), refine=refine)
-    monkeypatch.setattr(learners, "Recorded", lambda step, *_: _Plain(step))
-    called, other = _train(GraphLearner, native, monkeypatch, device=str(device), refine=refine)
+    ours, history = _train(GraphStepper, native, monkeypatch, device=str(device), refine=refine)
+    monkeypatch.setattr(learners, "CapturedStep", lambda step, *_: _Plain(step))
+    called, other = _train(GraphStepper, native, monkeypatch, device=str(device), refine=refine)
     torch.testing.assert_close(history.loss, other.loss, rtol=1e-5, atol=0)
     torch.testing.assert_close(flatten(ours), flatten(called), rtol=0, atol=1e-5)
-    cpu, _ = _train(NativeLearner, native, monkeypatch, refine=refine)
+    cpu, _ = _train(NativeStepper, native, monkeypatch, refine=refine)
     torch.testing.assert_close(flatten(ours).cpu(), flatten(cpu), rtol=0, atol=2e-2)  # TF32
 
 
@@ -168,7 +168,7 @@ def test_the_ops_training_step_takes_both_forms(native: ModuleType) -> None:
     b, other = call.batch, copy.deepcopy(call.state)
     for state in (rows, other):
         loss = native.mlp_train_step(
-            *(state, b.table, b.rows, b.states, call.judged, b.sigma, b.weight, b.key),
+            *(state, b.table, b.rows, b.states, call.loss_states, b.sigma, b.weight, b.key),
             learning_rate=0.01,
             decay=0.9,
             column_weight=call.column_weight,
@@ -188,16 +188,16 @@ def test_a_reel_gives_each_step_its_own(device: torch.device) -> None:
         (torch.int64, ()),
         (torch.float32, (2,)),
     ]
-    reel = Reel(4, [torch.zeros(shape, dtype=dtype, device=device) for dtype, shape in shapes])
+    buffer = StepBuffer(4, [torch.zeros(shape, dtype=dtype, device=device) for dtype, shape in shapes])
     for count in (4, 3):
         given = [torch.randint(100, (count, *shape), generator=g).to(device, dtype) for dtype, shape in shapes]
-        reel.load(given)
+        buffer.load(given)
         for step in range(count):
-            reel.take()
-            assert all(torch.equal(now, x[step]) for now, x in zip(reel.now, given, strict=True))
-            assert all(now.data_ptr() % 16 == 0 for now in reel.now)
-            reel.give(torch.tensor(float(step + 10 * count), device=device))
-        assert reel.given[:count].tolist() == [step + 10 * count for step in range(count)]
+            buffer.take()
+            assert all(torch.equal(now, x[step]) for now, x in zip(buffer.now, given, strict=True))
+            assert all(now.data_ptr() % 16 == 0 for now in buffer.now)
+            buffer.give(torch.tensor(float(step + 10 * count), device=device))
+        assert buffer.given[:count].tolist() == [step + 10 * count for step in range(count)]
 
 
 def test_recording_leaves_no_trace(device: torch.device) -> None:
@@ -210,10 +210,10 @@ def test_recording_leaves_no_trace(device: torch.device) -> None:
         made[0] += 1
         x.add_(made[0])
 
-    rehearse(step, lambda: [x.detach(), *made])
+    warm_up(step, lambda: [x.detach(), *made])
     assert len(calls) == 3
     assert x.tolist() == made[0].tolist() == [0.0] * 3
-    recorded = Recorded(step, lambda: [x.detach(), *made], device)
+    recorded = CapturedStep(step, lambda: [x.detach(), *made], device)
     for _ in range(3):
         recorded()
     assert x.tolist() == [6.0] * 3
@@ -222,7 +222,7 @@ def test_recording_leaves_no_trace(device: torch.device) -> None:
 
 def test_tf32_is_the_callers_choice_again(device: torch.device) -> None:
     before = torch.backends.cuda.matmul.allow_tf32
-    with tensor_cores(device):
+    with allow_tf32(device):
         assert torch.backends.cuda.matmul.allow_tf32 == (device.type == "cuda" or before)
     assert torch.backends.cuda.matmul.allow_tf32 == before
 

@@ -10,7 +10,7 @@ import torch
 from batches import LAYOUTS, make_table
 from torch import nn
 
-from missdiff_fast._engine.steppers import Lesson, NativeLearner, TorchLearner, decay_of, make_learner
+from missdiff_fast._engine.steppers import NativeStepper, TorchStepper, TrainBatch, decay_of, make_stepper
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
@@ -21,16 +21,18 @@ from missdiff_fast.ops import reference
 LAYOUT = LAYOUTS["mixed"]
 
 
-def _lessons(count: int, seed: int = 0) -> list[Lesson]:
+def _lessons(count: int, seed: int = 0) -> list[TrainBatch]:
     g = torch.Generator().manual_seed(seed)
     table, lessons = make_table(LAYOUT, 300), []
     for step in range(count):
         rows = torch.randperm(300, generator=g)[:128]
         states = torch.randint(3, (128, LAYOUT.num_columns), generator=g).to(torch.uint8)
         states = torch.where(table.observed()[rows], states, HIDDEN).to(torch.uint8)
-        judged = states.masked_fill(torch.rand(states.shape, generator=g) < 0.1, CLEAN)
+        loss_states = states.masked_fill(torch.rand(states.shape, generator=g) < 0.1, CLEAN)
         sigma = torch.exp(torch.randn(128, generator=g) - 0.5)
-        lessons.append(Lesson(table, rows, states, judged, sigma, noise_weight(sigma), reference.make_key(seed, step)))
+        lessons.append(
+            TrainBatch(table, rows, states, loss_states, sigma, noise_weight(sigma), reference.make_key(seed, step))
+        )
     return lessons
 
 
@@ -46,48 +48,48 @@ def test_the_loss_curve_is_the_same_for_a_hundred_steps(native: ModuleType) -> N
     network, objective = _network(), ObjectiveConfig()
     ours, theirs = copy.deepcopy(network), copy.deepcopy(network)
     learners = (
-        make_learner(ours, objective, WEIGHTS, 0.99, native),
-        TorchLearner(theirs, objective, WEIGHTS, 0.99, native),
+        make_stepper(ours, objective, WEIGHTS, 0.99, native),
+        TorchStepper(theirs, objective, WEIGHTS, 0.99, native),
     )
-    assert isinstance(learners[0], NativeLearner)
-    losses = torch.tensor([[learner.step(lesson, 2e-3).item() for learner in learners] for lesson in _lessons(100)])
+    assert isinstance(learners[0], NativeStepper)
+    losses = torch.tensor([[stepper.step(lesson, 2e-3).item() for stepper in learners] for lesson in _lessons(100)])
     assert losses[-10:].mean() < 0.9 * losses[:10].mean()
     torch.testing.assert_close(losses[:, 0], losses[:, 1], rtol=1e-4, atol=0)
-    for learner in learners:
-        learner.finish()
+    for stepper in learners:
+        stepper.finish()
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=1e-3)
     assert float((flatten(ours) - flatten(network)).abs().max()) > 0.05
 
 
 def test_pytorchs_step_is_the_reference(backend: ModuleType) -> None:
     network, objective = _network(), ObjectiveConfig(mean_weight=0.7)
-    state, learner = TrainingState.of(copy.deepcopy(network)), TorchLearner(network, objective, WEIGHTS, 0.99, backend)
+    state, stepper = TrainingState.of(copy.deepcopy(network)), TorchStepper(network, objective, WEIGHTS, 0.99, backend)
     for step, lesson in enumerate(_lessons(3)):
         loss = reference.mlp_train_step(
-            *(state, lesson.table, lesson.rows, lesson.states, lesson.judged, lesson.sigma),
+            *(state, lesson.table, lesson.rows, lesson.states, lesson.loss_states, lesson.sigma),
             *(lesson.weight, lesson.key),
             learning_rate=1e-3,
             decay=decay_of(step, 0.99),
             mean_weight=0.7,
             column_weight=WEIGHTS,
         )
-        torch.testing.assert_close(learner.step(lesson, 1e-3).detach(), loss)
-    learner.finish()
+        torch.testing.assert_close(stepper.step(lesson, 1e-3).detach(), loss)
+    stepper.finish()
     state.write_average()
     torch.testing.assert_close(flatten(network), flatten(state.network), rtol=1e-3, atol=1e-4)
 
 
 def test_training_goes_on_from_one_to_the_other(native: ModuleType) -> None:
     first = _network()
-    learner = make_learner(first, ObjectiveConfig(), WEIGHTS, 0.9, native)
+    stepper = make_stepper(first, ObjectiveConfig(), WEIGHTS, 0.9, native)
     for lesson in _lessons(20):
-        learner.step(lesson, 2e-3)
-    learner.finish()
+        stepper.step(lesson, 2e-3)
+    stepper.finish()
     second = _network()
     second.load_state_dict(first.state_dict())
     lesson = _lessons(1, seed=1)[0]
-    going_on = make_learner(first, ObjectiveConfig(), WEIGHTS, 0.9, native).step(lesson, 2e-3)
-    other = TorchLearner(second, ObjectiveConfig(), WEIGHTS, 0.9, reference).step(lesson, 2e-3)
+    going_on = make_stepper(first, ObjectiveConfig(), WEIGHTS, 0.9, native).step(lesson, 2e-3)
+    other = TorchStepper(second, ObjectiveConfig(), WEIGHTS, 0.9, reference).step(lesson, 2e-3)
     torch.testing.assert_close(going_on, other.detach())
 
 
@@ -96,9 +98,9 @@ def test_other_networks_learn_in_pytorch(native: ModuleType) -> None:
         pass
 
     for network in (Other(LAYOUT, 8, 1), nn.Linear(2, 2)):
-        assert isinstance(make_learner(network, ObjectiveConfig(), WEIGHTS, 0.9, native), TorchLearner)
-    assert isinstance(make_learner(_network(), ObjectiveConfig(), WEIGHTS, 0.9, reference), TorchLearner)
-    assert isinstance(make_learner(_network(), ObjectiveConfig(), WEIGHTS.double(), 0.9, native), TorchLearner)
+        assert isinstance(make_stepper(network, ObjectiveConfig(), WEIGHTS, 0.9, native), TorchStepper)
+    assert isinstance(make_stepper(_network(), ObjectiveConfig(), WEIGHTS, 0.9, reference), TorchStepper)
+    assert isinstance(make_stepper(_network(), ObjectiveConfig(), WEIGHTS.double(), 0.9, native), TorchStepper)
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, 0.1), (1, 2 / 11), (10_000, 0.998)])
