@@ -63,12 +63,12 @@ def test_the_callers_state_comes_back() -> None:
 def test_a_fit_in_another_thread_does_not_change_the_dropout() -> None:
     def paper() -> list[float]:
         settings = {"diffusion.steps": 5}
-        model = MissDiff("paper", steps=150, width=8, blocks=1, random_state=0, verbose=False, settings=settings)
+        model = MissDiff(preset="paper", steps=150, width=8, blocks=1, random_state=0, verbose=False, settings=settings)
         return model.fit(TABLE).history_["loss"].tolist()
 
     alone = paper()
     with ThreadPoolExecutor(1) as pool:
         beside = pool.submit(paper)
         while not beside.done():
-            MissDiff(steps=1, width=8, blocks=1, refine=False, random_state=1, verbose=False).fit(TABLE)
+            MissDiff(steps=1, width=8, blocks=1, refine=0, random_state=1, verbose=False).fit(TABLE)
         assert beside.result() == alone

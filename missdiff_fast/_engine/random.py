@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -13,7 +14,9 @@ from torch import Tensor
 from missdiff_fast._engine.device import to_device
 from missdiff_fast.ops.reference import make_key
 
-__all__ = ["check_seed", "derive", "make_key", "make_keys", "seeded"]
+__all__ = ["RandomState", "check_seed", "derive", "make_key", "make_keys", "seeded"]
+
+RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 _PURPOSES = (
     "encode",
@@ -36,14 +39,24 @@ _LOCK = threading.Lock()
 
 
 def check_seed(random_state: object) -> int:
-    """The seed as an unsigned 64-bit integer; None draws one from the system's entropy."""
+    """The seed as an unsigned 64-bit integer.
+
+    None draws one from the system's entropy; a NumPy Generator or RandomState draws one from itself.
+
+    >>> check_seed(np.random.default_rng(0)) == check_seed(np.random.default_rng(0))
+    True
+    """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**64, dtype=np.uint64))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**64, dtype=np.uint64))
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         if 0 <= random_state < 2**64:
             return int(random_state)
         raise ValueError(f"random_state must lie in [0, 2**64), got {random_state}")
-    raise TypeError(f"random_state must be None or an integer, got {type(random_state).__name__}")
+    raise TypeError(f"random_state must be None, an integer or a NumPy generator, got {type(random_state).__name__}")
 
 
 def derive(seed: int, purpose: str, index: int = 0) -> int:
