@@ -4,7 +4,7 @@
 #include "normalise.h"
 #include "softmax.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 // The pieces of the packed weights, in the order of `missdiff_fast.networks.packing.pack`.
@@ -167,24 +167,37 @@ void advance(const MlpArgs& args, int64_t t, int64_t first, int64_t n, Tile& til
   tile.p = spare;
 }
 
+struct SampleMemory {
+  NoiseTile noise;
+  float* norms;  // [K]
+  Tile tile;
+
+  SampleMemory(const MlpArgs& args, Scratch& scratch)
+      : noise(noise_tile(args.columns.width, scratch)),
+        norms(scratch.take<float>(args.columns.categorical)),
+        tile(args, scratch) {}
+};
+
 }  // namespace
 
 namespace MISSDIFF_ISA {
+
+size_t mlp_sample_bytes(const MlpArgs& args) { return bytes_of<SampleMemory>(args); }
+size_t mlp_predict_bytes(const MlpArgs& args) { return bytes_of<Tile>(args); }
 
 int mlp_sample(const MlpArgs& args, int64_t begin, int64_t end, char* memory) {
   const Columns& columns = args.columns;
   const Weights weights(args);
   Scratch scratch(memory);
-  const NoiseTile noise = noise_tile(columns.width, scratch);
-  float* norms = scratch.take<float>(columns.categorical);
-  Tile tile(args, scratch);
+  SampleMemory pieces(args, scratch);
+  Tile& tile = pieces.tile;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = block * kMlpRows;
     const int64_t n = args.num_rows - first < kMlpRows ? args.num_rows - first : kMlpRows;
     load(args, weights, first, n, tile);
     for (int64_t t = 0; t < args.steps; ++t) {
       predict(args, weights, t, tile);
-      advance(args, t, first, n, tile, noise, norms);
+      advance(args, t, first, n, tile, pieces.noise, pieces.norms);
     }
     for (int64_t i = 0; i < n; ++i) {
       __builtin_memcpy(args.out + (first + i) * columns.width, tile.x + i * tile.cells, columns.width * sizeof(float));
@@ -211,4 +224,4 @@ int mlp_predict(const MlpArgs& args, int64_t begin, int64_t end, char* memory) {
 }
 
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

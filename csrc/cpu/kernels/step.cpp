@@ -1,17 +1,31 @@
 #include "softmax.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
+
+template <class T>
+struct StepMemory {
+  NoiseTile tile;
+  int32_t* state;     // [D]
+  T *logits, *norms;  // [D], [K]
+
+  StepMemory(const StepArgs& args, Scratch& scratch) : tile(noise_tile(args.columns.width, scratch)) {
+    state = scratch.take<int32_t>(args.columns.width);
+    logits = scratch.take<T>(args.columns.width);
+    norms = scratch.take<T>(args.columns.categorical);
+  }
+};
 
 template <class T, class P>
 int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
   Scratch scratch(memory);
-  const NoiseTile tile = noise_tile(D, scratch);
-  int32_t* __restrict state = scratch.take<int32_t>(D);
-  T* __restrict logits = scratch.take<T>(D);
-  T* norms = scratch.take<T>(K);
+  const StepMemory<T> pieces(args, scratch);
+  const NoiseTile& tile = pieces.tile;
+  int32_t* __restrict state = pieces.state;
+  T* __restrict logits = pieces.logits;
+  T* norms = pieces.norms;
   const T c0 = static_cast<T>(args.coefficients[0]), c1 = static_cast<T>(args.coefficients[1]);
   const T c2 = static_cast<T>(args.coefficients[2]), c3 = static_cast<T>(args.coefficients[3]);
   const bool noise = c3 != T(0);
@@ -62,6 +76,10 @@ int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
 
 namespace MISSDIFF_ISA {
 
+size_t step_bytes(const StepArgs& args) {
+  return args.type == Type::kDouble ? bytes_of<StepMemory<double>>(args) : bytes_of<StepMemory<float>>(args);
+}
+
 int step(const StepArgs& args, int64_t begin, int64_t end, char* scratch) {
   const bool half = args.prediction_type == Type::kBfloat16;
   if (args.type == Type::kDouble) {
@@ -73,4 +91,4 @@ int step(const StepArgs& args, int64_t begin, int64_t end, char* scratch) {
 }
 
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

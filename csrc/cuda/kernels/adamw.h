@@ -5,7 +5,7 @@
 
 #include "grid.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 // By squaring, so that host and device agree without a library's pow.
 MISSDIFF_INLINE double whole_power(double base, int64_t exponent) {
@@ -57,7 +57,7 @@ struct Adamw {
     const double* schedule;                    // [3] learning rate, number of this step from 1, decay of the average
     int64_t size;                              // P
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 2;
 
   static int64_t num_blocks(int64_t size) { return (size + 4 * kThreads - 1) / (4 * kThreads); }
@@ -98,4 +98,4 @@ struct Adamw {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -6,7 +6,7 @@
 #include "perturb.h"
 #include "staged.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 constexpr int64_t kSumBytes = kThreads * static_cast<int64_t>(sizeof(double));
 
@@ -49,7 +49,7 @@ struct Count {
     Batch<T> batch;
     int64_t* count;  // to which the number is added
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
   static constexpr int kRows = 64;  // of a block
 
@@ -131,7 +131,7 @@ struct Loss {
           continuous(batch_.columns.continuous > 0 ? batch_.columns.continuous : 1),
           categorical(batch_.columns.categorical > 0 ? batch_.columns.categorical : 1) {}
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 4;
 
   static Stage stage_of(const Columns& columns) {
@@ -306,7 +306,7 @@ struct NoiseLoss {
           stage(batch_.columns.width, false),
           quads(batch_.columns.width > 0 ? (batch_.columns.width + 3) / 4 : 1) {}
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 4;
 
   static Tile tile_of(const Columns& columns) { return make_tile(static_cast<int64_t>(sizeof(T)) * columns.width); }
@@ -398,7 +398,7 @@ struct Total {
     const int64_t* count;
     T* loss;
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
 
   static int64_t shared_bytes(const Args&) { return kSumBytes; }
@@ -418,4 +418,4 @@ struct Total {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

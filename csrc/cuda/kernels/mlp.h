@@ -2,10 +2,10 @@
 // through all blocks of the network and all steps of the solver: mlp_narrow.h, or mlp_wide.h beyond a width of 128.
 #pragma once
 
-#include "noise.h"
+#include "random.h"
 #include "warp.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 struct MlpArgs {
   Columns columns;
@@ -340,4 +340,4 @@ MISSDIFF_INLINE int64_t pass_tiles(const MlpArgs& args, int panels) {
   return n * ends + 4 * n * n * args.blocks;
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,10 +1,10 @@
 // One solver step; see missdiff_fast.reference.step.
 #pragma once
 
-#include "noise.h"
+#include "random.h"
 #include "staged.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 template <class T, class P>
 struct Step {
@@ -46,7 +46,7 @@ struct Step {
           stage(columns_.width, true),
           quads((columns_.width + 3) / 4) {}
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
 
   // The coefficients, and which of the last two terms there are.
@@ -204,4 +204,4 @@ struct Step {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -3,15 +3,14 @@
 
 #include <cmath>
 
-#include "../apart.h"
-#include "launch.h"
+#include "device.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 
 // The update with betas and epsilon of PyTorch's; `schedule` holds the learning rate, the number of this step from 1,
 // and the decay of the average.
-inline MlpUpdateArgs update_args(const float* gradients, int64_t buffers, int64_t size, float* weights, float* mean,
-                                 float* square, float* average, const double* schedule) {
+inline AdamwArgs adamw_args(const float* gradients, int64_t buffers, int64_t size, float* weights, float* mean,
+                            float* square, float* average, const double* schedule) {
   constexpr double kBetaMean = 0.9, kBetaSquare = 0.999, kEpsilon = 1e-8;
   STD_TORCH_CHECK(schedule[1] >= 1.0, "schedule must number the steps from 1");
   return {gradients,
@@ -30,10 +29,9 @@ inline MlpUpdateArgs update_args(const float* gradients, int64_t buffers, int64_
           schedule[2]};
 }
 
-// The number of weights has to be whole panels.
-inline void update(const MlpUpdateArgs& args) {
-  torch::stable::parallel_for(0, (args.num_weights + kUpdateBlock - 1) / kUpdateBlock, 4,
-                              [&](int64_t begin, int64_t end) { kernels().mlp_update(args, begin, end, nullptr); });
+// The number of weights must be whole panels.
+inline void run_adamw(const AdamwArgs& args) {
+  run(kernels().adamw, args, (args.num_weights + kUpdateBlock - 1) / kUpdateBlock, 4);
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cpu
