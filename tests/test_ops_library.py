@@ -17,18 +17,21 @@ SUFFIX = ".cpython-311-x86_64-linux-gnu.so"
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch, request):
-    """Make a package of its own that holds a copy of the module alone, with the files given."""
+    """Make a package with a copy of the module alone, as ``ops/_library.py``, beside the files given."""
 
     def make(files: dict[str, str]):
         name = f"package_{abs(hash(request.node.name))}"
         folder = tmp_path / name
-        folder.mkdir()
-        (folder / "__init__.py").touch()
-        shutil.copy(Path(_library.__file__), folder)
+        (folder / "ops").mkdir(parents=True)
+        for package in (folder, folder / "ops"):
+            (package / "__init__.py").touch()
+        shutil.copy(Path(_library.__file__), folder / "ops")
         for file, text in files.items():
             (folder / file).write_text(text)
         monkeypatch.syspath_prepend(str(tmp_path))
-        return importlib.import_module(f"{name}._library")
+        library = importlib.import_module(f"{name}.ops._library")
+        monkeypatch.setattr(library, "_PACKAGE", name)
+        return library
 
     return make
 

@@ -179,7 +179,7 @@ def test_what_is_drawn_for_many_steps_at_once_is_each_steps_own(
         assert torch.equal(lesson.weight, noise_weight(lesson.sigma))
         assert (lesson.features is None) == (backend is reference)
         if lesson.features is not None:
-            torch.testing.assert_close(lesson.features, network.features(lesson.sigma))
+            torch.testing.assert_close(lesson.features, network.level_features(lesson.sigma))
 
 
 def test_filled_cells_do_not_count_as_observed(

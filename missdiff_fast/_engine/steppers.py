@@ -18,6 +18,7 @@ from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.mlp import Prepared
 from missdiff_fast.networks.packing import TrainingState
+from missdiff_fast.ops.mlp_composed import composed_train_step
 from missdiff_fast.table.encoded import EncodedTable
 
 
@@ -38,7 +39,7 @@ class TrainBatch:
     key : Tensor
         Of the noise, int64 ``[2]``.
     features : Tensor, optional
-        ``network.features(sigma)``, to be used again.
+        ``network.level_features(sigma)``, to be used again.
     """
 
     table: EncodedTable
@@ -173,17 +174,17 @@ class NativeStepper:
             decay=decay_of(self.state.steps, self.ema),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
-            features=lesson.features,
+            level_features=lesson.features,
         )
         return loss
 
     def finish(self) -> None:
         """As `Stepper.finish`."""
-        self.state.write_average()
+        self.state.write_ema()
 
 
 class GraphStepper:
-    """`missdiff_fast._engine.composed.training_step`, recorded as a CUDA graph and replayed once for each step.
+    """`missdiff_fast.ops.mlp_composed.composed_train_step`, recorded as a CUDA graph and replayed once for each step.
 
     Between the points of the loss curve the host neither works for a step nor waits for one. Matrices are multiplied in
     TF32. Elsewhere than on a GPU the same step is called as it is. Arguments as of `make_stepper`.
@@ -224,7 +225,7 @@ class GraphStepper:
 
     def finish(self) -> None:
         """As `Stepper.finish`."""
-        self.state.write_average()
+        self.state.write_ema()
         if self._recorded is not None:
             self._recorded.release()
         self._recorded = self._buffer = None
@@ -241,11 +242,9 @@ class GraphStepper:
         ]
 
     def _step(self, table: EncodedTable, buffer: StepBuffer) -> None:
-        from missdiff_fast._engine.composed import training_step  # which needs the compiled ops
-
         buffer.take()
         rows, states, loss_states, sigma, weight, key, schedule, *prepared = buffer.now
-        loss = training_step(
+        loss = composed_train_step(
             *(self.state, table, rows, states, loss_states, sigma, weight, key, schedule, Prepared(*prepared)),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,

@@ -117,7 +117,7 @@ def train(
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
-            features = stepper.state.network.features if isinstance(stepper, NativeStepper) else None
+            features = stepper.state.network.level_features if isinstance(stepper, NativeStepper) else None
             first = 0
             for lessons in _lessons(features, table, observed, filled, objective, phase, backend, seed):
                 rates = [phase.rate(t) for t in range(first, first + len(lessons))]
