@@ -25,7 +25,7 @@ def masked_loss(
     mean_weight: float = 0.3,
     column_weight: Tensor | None = None,
 ) -> Tensor:
-    """Loss of a prediction of x0: a sum over observed cells that are not clean, divided by the number of observed cells.
+    """Loss of a prediction of x0: a sum over observed cells that are not clean, over the number of observed cells.
 
     A continuous cell adds ``w (x0_hat - x0)^2 + mean_weight (mean - value)^2``, where w is the row's weight if the
     column is noisy and 1 if it is hidden; a categorical cell adds the cross entropy of its group's logits. Both are
