@@ -29,15 +29,6 @@ def check_tensor(name: str, x: Tensor, dtypes: tuple[torch.dtype, ...], shape: t
         raise ValueError(f"{name} must have shape [{wanted}], not {list(x.shape)}")
 
 
-def half_types(name: str, dtype: torch.dtype | None, device: torch.device) -> tuple[torch.dtype, ...]:
-    """The 16-bit types that the device's kernels take."""
-    if device.type == "cuda":
-        return (torch.bfloat16, torch.float16)
-    if dtype == torch.float16:
-        raise TypeError(f"{name} is float16, which needs a CUDA device; on the CPU use bfloat16, which does not")
-    return (torch.bfloat16,)
-
-
 def check_batch(
     table: EncodedTable, rows: Tensor, states: Tensor, prediction: Tensor | None = None, width: int = 0
 ) -> None:
@@ -51,9 +42,9 @@ def check_batch(
     B = rows.shape[0]
     check_tensor("states", states, (torch.uint8,), (B, layout.num_columns))
     if prediction is not None:
-        halves = half_types("prediction", prediction.dtype, prediction.device)
         wide = table.continuous.dtype == torch.float64
-        check_tensor("prediction", prediction, (torch.float64,) if wide else (torch.float32, *halves), (B, width))
+        allowed = (torch.float64,) if wide else (torch.float32, torch.bfloat16)
+        check_tensor("prediction", prediction, allowed, (B, width))
 
 
 def check_offsets(offsets: Tensor, width: int) -> int | None:

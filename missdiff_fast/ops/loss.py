@@ -31,8 +31,7 @@ def masked_loss(
     Parameters
     ----------
     prediction : Tensor
-        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, on CUDA also float16, which are
-        accumulated in float32.
+        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, both accumulated in float32.
     table : EncodedTable
         With ``values``, else ValueError.
     rows, states : Tensor

@@ -42,9 +42,9 @@ def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, sigma: Tensor, *, 
     sigma : Tensor
         ``[1]``, float32.
     precision : str, optional
-        Of the factors of matrix products on a CUDA device, whose sums are float32: "float32", "tf32" or "bfloat16". By
-        default float32 up to a width of 256, for which every GPU has the shared memory, and bfloat16 beyond. The CPU
-        computes in float32.
+        Of the factors of matrix products on a CUDA device, whose sums are float32: "float32" or "bfloat16". By default
+        float32 up to a width of 256, for which every GPU has the shared memory, and bfloat16 beyond. The CPU computes
+        in float32.
 
     Returns
     -------

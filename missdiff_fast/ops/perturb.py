@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast.diffusion.states import CLEAN, NOISY
-from missdiff_fast.ops._checks import Gradients, check_batch, check_tensor, half_types, table_columns, table_offsets
+from missdiff_fast.ops._checks import Gradients, check_batch, check_tensor, table_columns, table_offsets
 from missdiff_fast.ops._native import op, when_loaded
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -23,7 +23,6 @@ def perturb(
     *,
     low: float = 0.0,
     high: float = 1.0,
-    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Noisy rows of a table, as `missdiff_fast.ops.reference.perturb` makes them, in one pass over memory.
 
@@ -44,13 +43,11 @@ def perturb(
         int64 ``[2]``.
     low, high : float
         Values of a one-hot column that is off and on.
-    dtype : torch.dtype, optional
-        The table's (default) or bfloat16; on CUDA also float16.
 
     Returns
     -------
     Tensor
-        x_t, ``[B, D]``.
+        x_t, ``[B, D]``, the table's dtype.
 
     Examples
     --------
@@ -68,20 +65,17 @@ def perturb(
     check_tensor("alpha", alpha, (own,), rows.shape)
     check_tensor("sigma", sigma, (own,), rows.shape)
     check_tensor("key", key, (torch.int64,), (2,))
-    halves = half_types("dtype", dtype, table.device)
-    if dtype not in (None, own, *halves):
-        raise TypeError(f"dtype must be the table's, {own}, or {' or '.join(map(str, halves))}, not {dtype}")
     cells = (table.continuous, table.codes, table_offsets(table), rows, states, alpha, sigma, key)
-    return op("perturb")(*cells, table.layout.width, float(low), float(high), dtype or own)
+    return op("perturb")(*cells, table.layout.width, float(low), float(high))
 
 
 def _fake(continuous: Tensor, codes: Tensor, offsets: Tensor, rows: Tensor, *rest: Any) -> Tensor:
-    width, dtype = rest[4], rest[7]
-    return continuous.new_empty((rows.shape[0], width), dtype=dtype)
+    width = rest[4]
+    return continuous.new_empty((rows.shape[0], width))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    continuous, codes, offsets, rows, states, alpha, _, key, width, low, high, _ = inputs
+    continuous, codes, offsets, rows, states, alpha, _, key, width, low, high = inputs
     ctx.save_for_backward(continuous, codes, offsets, rows, states, alpha, key)
     ctx.width, ctx.low, ctx.high = width, low, high
 
@@ -90,11 +84,10 @@ def _backward(ctx: Any, grad: Tensor) -> Gradients:
     continuous, codes, offsets, rows, states, alpha, key = ctx.saved_tensors
     C, D = continuous.shape[1], ctx.width
     columns = table_columns(offsets, D, C)
-    grad = grad.to(continuous.dtype)
     state = states[:, columns]
     noisy = state == NOISY
     picked = continuous[rows]
-    result: list[Tensor | None] = [None] * 12
+    result: list[Tensor | None] = [None] * 11
     if ctx.needs_input_grad[0]:
         factor = torch.where(noisy[:, :C], alpha[:, None], (state[:, :C] == CLEAN).to(alpha.dtype))
         cells = torch.where(picked.isnan(), 0.0, grad[:, :C] * factor)

@@ -13,7 +13,6 @@ from missdiff_fast.ops._checks import (
     Gradients,
     check_offsets,
     check_tensor,
-    half_types,
     refuse_needed,
     table_columns,
 )
@@ -41,7 +40,7 @@ def step(
     x : Tensor
         ``[B, D]``, float32 or float64.
     prediction : Tensor
-        ``[B, D]`` or wider, x's dtype or bfloat16, on CUDA also float16.
+        ``[B, D]`` or wider, x's dtype or bfloat16.
     previous : Tensor, optional
         ``[B, D]``, x's dtype.
     states : Tensor
@@ -70,8 +69,7 @@ def step(
     """
     check_tensor("x", x, TABLE_TYPES, (None, None))
     B, D = x.shape
-    halves = half_types("prediction", prediction.dtype, prediction.device)
-    check_tensor("prediction", prediction, (x.dtype, *halves), (B, None))
+    check_tensor("prediction", prediction, (x.dtype, torch.bfloat16), (B, None))
     if prediction.shape[1] < D:
         raise ValueError(f"prediction must have at least x's {D} columns, not {prediction.shape[1]}")
     if previous is not None:

@@ -33,7 +33,6 @@ def perturb(
     *,
     low: float = 0.0,
     high: float = 1.0,
-    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Gather rows, expand codes to one-hot groups, and hide, noise or keep each column.
 
@@ -54,13 +53,11 @@ def perturb(
         From `make_key`.
     low, high : float
         Values of a one-hot column that is off and on.
-    dtype : torch.dtype, optional
-        Of the result: the table's own (default), or a 16-bit one, to which the result is rounded.
 
     Returns
     -------
     Tensor
-        x_t, ``[B, D]``.
+        x_t, ``[B, D]``, the table's dtype.
 
     Examples
     --------
@@ -80,5 +77,4 @@ def perturb(
     noisy = state == NOISY
     # Cells without noise are replaced first: an infinite one would make alpha's gradient NaN.
     mixed = alpha[:, None] * torch.where(noisy, x0, 0.0) + sigma[:, None] * eps
-    x = torch.where(noisy, mixed, torch.where(state == CLEAN, x0, 0.0))
-    return x.to(dtype or x.dtype)
+    return torch.where(noisy, mixed, torch.where(state == CLEAN, x0, 0.0))

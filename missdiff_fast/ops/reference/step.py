@@ -33,7 +33,7 @@ def step(
     x : Tensor
         ``[B, D]``, float32 or float64.
     prediction : Tensor
-        ``[B, D]``, x's dtype or a 16-bit one; columns beyond D are ignored.
+        ``[B, D]``, x's dtype or bfloat16; columns beyond D are ignored.
     previous : Tensor, optional
         p of the step before, ``[B, D]``; needed if c2 is not 0.
     states : Tensor
