@@ -53,7 +53,9 @@ def parse(text: str) -> Iterator[tuple[str, str, Taken]]:
 def demangle(names: Iterable[str]) -> list[str]:
     """C++ names without the namespace and the arguments."""
     done = subprocess.run(["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True, check=True)
-    return [line.replace("missdiff::", "").replace("cuda::", "").removeprefix("void ") for line in done.stdout.splitlines()]
+    return [
+        line.replace("missdiff::", "").replace("cuda::", "").removeprefix("void ") for line in done.stdout.splitlines()
+    ]
 
 
 def logs() -> list[Path]:
