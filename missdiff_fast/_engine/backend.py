@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import torch
 
+from missdiff_fast.errors import DataError, Pass
 from missdiff_fast.ops import _library, reference
 
 BACKENDS = ("auto", "native", "reference")
@@ -49,9 +50,12 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if resolved.type not in ("cpu", "cuda"):
         raise ValueError(f"device {device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
     if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device{_why_none()}; use "
-            "device='cpu'"
+        raise DataError(
+            "device",
+            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device{_why_none()}",
+            value=device,
+            remedy=Pass("device", "cpu", goal="use"),
+            joint="; ",
         )
     if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device {device!r} asked for, but there are {torch.cuda.device_count()} CUDA devices, from 0")
@@ -85,7 +89,13 @@ def resolve_backend(backend: str, device: torch.device) -> ModuleType:
     if why is None:
         return import_module("missdiff_fast.ops")
     if backend == "native":
-        raise ValueError(f"backend='native' asked for the compiled ops on {device}, but {why}; use backend='reference'")
+        raise DataError(
+            "backend",
+            f"backend 'native' asked for the compiled ops on {device}, but {why}",
+            value=backend,
+            remedy=Pass("backend", "reference", goal="use"),
+            joint="; ",
+        )
     if device.type == "cuda":
         warnings.warn(f"missdiff_fast runs in plain PyTorch on {device}: {why}", RuntimeWarning, stacklevel=3)
     return reference

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from missdiff_fast._engine.sampling import TILE, over_tiles, passes_natively
 from missdiff_fast._engine.seeding import derive
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -49,8 +50,8 @@ def one_pass(
             prediction = padded[: stop - start]
             bar.update(stop - start)
             if not bool(torch.isfinite(prediction).all()):
-                raise FloatingPointError(
-                    "the model imputed cells that are not finite: fit it again with a lower learning_rate"
+                raise DivergedError(
+                    "cells", "the model imputed cells that are not finite", remedy=FitAgain(lower="learning_rate")
                 )
             yield start, stop, prediction[:, C:D], prediction[:, D:]
 

@@ -17,6 +17,7 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.errors import DivergedError, Do, FitAgain, Pass, Structured
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import is_denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
@@ -76,6 +77,10 @@ def tiles(
             continuous = torch.cat([piece.continuous, pad.continuous.to(piece.continuous.dtype)])
             piece = EncodedTable(continuous, torch.cat([piece.codes, pad.codes]), table.layout, values)
         yield start, start + count, piece
+
+
+class GpuMemoryError(Structured, torch.cuda.OutOfMemoryError):
+    """The GPU's memory does not hold the least number of rows."""
 
 
 def over_tiles(
@@ -150,8 +155,9 @@ def shrinking(
         del piece
         torch.cuda.empty_cache()
         if size // 2 < least:
-            raise torch.cuda.OutOfMemoryError(
-                f"the GPU's memory does not hold {size:,} rows at once: free some of it, or use device='cpu'"
+            problem = f"the GPU's memory does not hold {size:,} rows at once"
+            raise GpuMemoryError(
+                "memory", problem, value=size, remedy=(Do("free some of it"), Pass("device", "cpu", goal="use"))
             ) from failure
         size //= 2
         warnings.warn(
@@ -223,8 +229,8 @@ def draw(
         for start, stop, x in over_tiles(known, native, work):
             bar.update(stop - start)
             if not bool(torch.isfinite(x).all()):
-                raise FloatingPointError(
-                    "the model drew cells that are not finite: fit it again with a lower learning_rate"
+                raise DivergedError(
+                    "cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate")
                 )
             yield start, stop, x[: stop - start]
 
