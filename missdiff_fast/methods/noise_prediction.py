@@ -21,6 +21,7 @@ from missdiff_fast.config import DiffusionConfig, PaperConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding, variance_preserving
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.methods.noise_training import NoiseStepper
 from missdiff_fast.networks import CSDINetwork
@@ -273,8 +274,8 @@ class NoisePrediction(Method):
             x = torch.stack(moved)
             bar.update(len(seeds))
         if not bool(torch.isfinite(x).all()):
-            raise FloatingPointError(
-                "the model drew cells that are not finite: fit it again with a lower learning_rate"
+            raise DivergedError(
+                "cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate")
             )
         return torch.where(held, clean, x)
 
