@@ -49,7 +49,7 @@ def test_more_than_is_stored_is_told(resources: ModuleType) -> None:
 
 def test_the_build_takes_no_more_than_is_stored(resources: ModuleType) -> None:
     if not resources.logs():
-        pytest.skip("the CUDA kernels were not built in this folder")
+        pytest.skip("no build with MISSDIFF_CUDA=on and CMAKE_ARGS=-DMISSDIFF_RECORD_RESOURCES=ON in this folder")
     if shutil.which("c++filt") is None:
         pytest.skip("there is no c++filt")
     version, stored = resources.stored()

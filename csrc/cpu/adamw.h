@@ -7,12 +7,11 @@
 
 namespace missdiff::cpu {
 
-// The update with betas and epsilon of PyTorch's; `schedule` holds the learning rate, the number of this step from 1,
-// and the decay of the average.
+// `schedule` holds the learning rate, the number of this step from 1, and the decay of the average.
 inline AdamwArgs adamw_args(const float* gradients, int64_t buffers, int64_t size, float* weights, float* mean,
                             float* square, float* average, const double* schedule) {
-  constexpr double kBetaMean = 0.9, kBetaSquare = 0.999, kEpsilon = 1e-8;
   STD_TORCH_CHECK(schedule[1] >= 1.0, "schedule must number the steps from 1");
+  const double root = std::sqrt(1.0 - std::pow(kBeta2, schedule[1]));
   return {gradients,
           buffers,
           size,
@@ -20,13 +19,7 @@ inline AdamwArgs adamw_args(const float* gradients, int64_t buffers, int64_t siz
           mean,
           square,
           average,
-          schedule[0],
-          kBetaMean,
-          kBetaSquare,
-          kEpsilon,
-          1.0 - std::pow(kBetaMean, schedule[1]),
-          1.0 - std::pow(kBetaSquare, schedule[1]),
-          schedule[2]};
+          adamw_factors(schedule[0], 1.0 - std::pow(kBeta1, schedule[1]), static_cast<float>(root), schedule[2])};
 }
 
 // The number of weights must be whole panels.

@@ -8,13 +8,9 @@ size_t adamw_bytes(const AdamwArgs&) { return 0; }
 
 // Items: blocks of weights.
 int adamw(const AdamwArgs& args, int64_t begin, int64_t end, char*) {
-  const float keep = static_cast<float>(1.0 - args.beta_mean), take = static_cast<float>(args.beta_square);
-  const float fresh = static_cast<float>(1.0 - args.beta_square), epsilon = static_cast<float>(args.epsilon);
-  const float step = static_cast<float>(args.rate / args.correction_mean);
-  const float root = static_cast<float>(__builtin_sqrt(args.correction_square));
-  const float share = static_cast<float>(1.0 - args.decay);
   const int64_t first = begin * kUpdateBlock;
   const int64_t last = end * kUpdateBlock < args.num_weights ? end * kUpdateBlock : args.num_weights;
+  const AdamwFactors factors = args.factors;
   float* __restrict weights = args.weights;
   float* __restrict mean = args.mean;
   float* __restrict square = args.square;
@@ -27,14 +23,7 @@ int adamw(const AdamwArgs& args, int64_t begin, int64_t end, char*) {
       for (int l = 0; l < kPanel; ++l) grad[l] += from[l];
     }
     for (int l = 0; l < kPanel; ++l) {
-      const float g = grad[l];
-      const float m = mean[j + l] + keep * (g - mean[j + l]);
-      const float v = take * square[j + l] + fresh * g * g;
-      const float w = weights[j + l] - step * m / (square_root(v) / root + epsilon);
-      mean[j + l] = m;
-      square[j + l] = v;
-      weights[j + l] = w;
-      average[j + l] += share * (w - average[j + l]);
+      adamw_weight(factors, grad[l], weights[j + l], mean[j + l], square[j + l], average[j + l]);
     }
   }
   return 0;

@@ -84,7 +84,6 @@ void encode_cells(const EncodeArgs& args, int64_t begin, int64_t end) {
   }
 }
 
-// The first of the largest entries. A group with a NaN has none: its code is the number of categories.
 template <class T>
 void argmax_groups(const Columns& columns, const T* __restrict x, int16_t* __restrict codes) {
   for (int64_t r = 0; r < columns.num_runs; ++r) {
@@ -93,21 +92,11 @@ void argmax_groups(const Columns& columns, const T* __restrict x, int16_t* __res
     int16_t* __restrict out = codes + run.first;
     if (run.size == 2) {
       for (int64_t k = 0; k < run.groups; ++k) {
-        const T a = in[2 * k], b = in[2 * k + 1];
-        const int32_t code = b > a ? 1 : 0;
-        out[k] = static_cast<int16_t>((a != a) | (b != b) ? 2 : code);
+        out[k] = static_cast<int16_t>(argmax_group(in + 2 * k, 2));
       }
     } else {
       for (int64_t k = 0; k < run.groups; ++k) {
-        T largest = in[0];
-        int64_t code = 0;
-        bool nan = in[0] != in[0];
-        for (int64_t j = 1; j < run.size; ++j) {
-          nan |= in[j] != in[j];
-          code = in[j] > largest ? j : code;
-          largest = in[j] > largest ? in[j] : largest;
-        }
-        out[k] = static_cast<int16_t>(nan ? run.size : code);
+        out[k] = static_cast<int16_t>(argmax_group(in, static_cast<int32_t>(run.size)));
         in += run.size;
       }
     }

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../../cells.h"
+
 namespace missdiff::cpu {
 
 enum class Type : int32_t { kFloat, kDouble, kBfloat16, kLong };
@@ -157,10 +159,7 @@ struct AdamwArgs {
   int64_t buffers;
   int64_t num_weights;
   float *weights, *mean, *square, *average;  // [num_weights]
-  double rate;                               // of this step
-  double beta_mean, beta_square, epsilon;
-  double correction_mean, correction_square;  // 1 - beta^t
-  double decay;                               // of the average
+  AdamwFactors factors;
 };
 
 constexpr int64_t kTrainRows = 2 * kLossBlock;  // of a tile: whole blocks of the loss

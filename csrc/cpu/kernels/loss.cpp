@@ -89,11 +89,11 @@ inline void some_continuous_losses(int64_t begin, int64_t end, const T* __restri
     const T factor = kWeighted ? factors[c] : twice;
     const bool active = (x0[c] == x0[c]) & (state[c] != kClean) & (!kWeighted || factor != T(0));
     const T w = state[c] == kNoisy ? weight : T(1);
-    const T d = p[c] - x0[c], e = mean[c] - value[c];
-    const T loss = w * (d * d) + mean_weight * (e * e);
+    T loss, g, mean_g;
+    score_loss(p[c] - x0[c], mean[c] - value[c], w, mean_weight, factor, loss, g, mean_g);
     losses[c] = active ? loss : T(0);
-    grad[c] = active ? factor * w * d : T(0);
-    mean_grad[c] = active ? factor * mean_weight * e : T(0);
+    grad[c] = active ? g : T(0);
+    mean_grad[c] = active ? mean_g : T(0);
   }
 }
 
@@ -120,12 +120,10 @@ inline void some_pair_losses(int64_t begin, int64_t end, const T* __restrict fac
   for (int64_t k = begin; k < end; ++k) {
     const T factor = kWeighted ? factors[k] : scale;
     const bool active = (codes[k] >= 0) & (state[k] != kClean) & (!kWeighted || factor != T(0));
-    const bool second = codes[k] == 1;
-    const T forward = logits[2 * k + 1] - logits[2 * k];
-    T loss, wrong;
-    cross_entropy_pair(second ? -forward : forward, loss, wrong);
+    T loss, g;
+    pair_loss(logits[2 * k], logits[2 * k + 1], codes[k] == 1, factor, loss, g);
     losses[k] = active ? loss : T(0);
-    const T g = active ? (second ? -wrong : wrong) * factor : T(0);
+    g = active ? g : T(0);
     grad[2 * k] = T(0) - g;
     grad[2 * k + 1] = g;
   }
@@ -302,9 +300,10 @@ int noise_loss_blocks(const NoiseLossArgs& args, int64_t begin, int64_t end, cha
         T* __restrict grad = grad_row(out, buffer);
         const float* __restrict eps = tile.values + (i - first) * tile.stride;
         for (int64_t d = 0; d < D; ++d) {
-          const T e = p[d] - static_cast<T>(eps[d]);
-          sums[d] += static_cast<double>(mask[d] ? e * e : T(0));
-          grad[d] = mask[d] ? twice * e : T(0);
+          T loss, g;
+          missdiff::noise_loss(mask[d] != 0, p[d], static_cast<T>(eps[d]), twice, loss, g);
+          sums[d] += static_cast<double>(loss);
+          grad[d] = g;
         }
         store_row(grad, out, D);
       }

@@ -3,6 +3,7 @@
 #include "matmul.h"
 #include "normalise.h"
 #include "softmax.h"
+#include "solver.h"
 
 namespace missdiff::cpu {
 namespace {
@@ -131,36 +132,23 @@ void advance(const MlpArgs& args, int64_t t, int64_t first, int64_t n, Tile& til
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width;
   const float* c = args.coefficients + 4 * t;
-  const float c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
+  const StepCoefficients<float> coefficients{c[0], c[1], c[2], c[3]};
   for (int64_t i = 0; i < n; ++i) {
     const float* __restrict out = tile.out + i * tile.outs;
-    const float* __restrict previous = tile.previous + i * tile.cells;
-    const int32_t* __restrict state = tile.state + i * tile.cells;
-    float* __restrict x = tile.x + i * tile.cells;
     float* __restrict p = tile.p + i * tile.cells;
     for (int64_t d = 0; d < C; ++d) p[d] = out[d];
     softmax_groups(columns, out, norms, p);
-    if (c3 != 0.0f) {
+    const float* eps = nullptr;
+    if (coefficients.noise != 0.0f) {
       if (i % noise.rows == 0) {
         const int64_t rows = n - i < noise.rows ? n - i : noise.rows;
         fill_noise<true>(noise, args.rows + first + i, rows, args.keys[2 * t], args.keys[2 * t + 1]);
       }
-      const float* __restrict eps = noise.values + i % noise.rows * noise.stride;
-      for (int64_t d = 0; d < D; ++d) {
-        const float after = c0 * x[d] + c1 * p[d] + (t > 0 ? c2 * previous[d] : 0.0f) + c3 * eps[d];
-        x[d] = state[d] == kClean ? x[d] : after;
-      }
-    } else if (t > 0) {
-      for (int64_t d = 0; d < D; ++d) {
-        const float after = c0 * x[d] + c1 * p[d] + c2 * previous[d];
-        x[d] = state[d] == kClean ? x[d] : after;
-      }
-    } else {
-      for (int64_t d = 0; d < D; ++d) {
-        const float after = c0 * x[d] + c1 * p[d];
-        x[d] = state[d] == kClean ? x[d] : after;
-      }
+      eps = noise.values + i % noise.rows * noise.stride;
     }
+    float* x = tile.x + i * tile.cells;
+    step_row(coefficients, tile.state + i * tile.cells, x, p, t > 0 ? tile.previous + i * tile.cells : nullptr, eps, D,
+             x);
   }
   float* spare = tile.previous;
   tile.previous = tile.p;

@@ -1,4 +1,5 @@
 #include "softmax.h"
+#include "solver.h"
 
 namespace missdiff::cpu {
 namespace {
@@ -26,9 +27,10 @@ int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
   int32_t* __restrict state = pieces.state;
   T* __restrict logits = pieces.logits;
   T* norms = pieces.norms;
-  const T c0 = static_cast<T>(args.coefficients[0]), c1 = static_cast<T>(args.coefficients[1]);
-  const T c2 = static_cast<T>(args.coefficients[2]), c3 = static_cast<T>(args.coefficients[3]);
-  const bool noise = c3 != T(0);
+  const double* given = args.coefficients;
+  const StepCoefficients<T> coefficients{static_cast<T>(given[0]), static_cast<T>(given[1]), static_cast<T>(given[2]),
+                                         static_cast<T>(given[3])};
+  const bool noise = coefficients.noise != T(0);
   for (int64_t first = begin; first < end; first += tile.rows) {
     const int64_t n = end - first < tile.rows ? end - first : tile.rows;
     if (noise) fill_noise<true>(tile, args.rows + first, n, args.seed, args.step);
@@ -42,31 +44,10 @@ int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
         for (int64_t d = C; d < D; ++d) logits[d] = static_cast<T>(widen(in[d]));
         softmax_groups(columns, logits, norms, p);
       }
-      const T* __restrict x = static_cast<const T*>(args.x) + i * D;
-      const T* __restrict previous = static_cast<const T*>(args.previous) + (args.previous ? i * D : 0);
-      const float* __restrict eps = tile.values + (i - first) * tile.stride;
-      T* __restrict next = static_cast<T*>(args.next) + i * D;
-      if (args.previous && noise) {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d] + c2 * previous[d] + c3 * static_cast<T>(eps[d]);
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      } else if (args.previous) {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d] + c2 * previous[d];
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      } else if (noise) {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d] + c3 * static_cast<T>(eps[d]);
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      } else {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d];
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      }
+      const T* previous = args.previous ? static_cast<const T*>(args.previous) + i * D : nullptr;
+      const float* eps = noise ? tile.values + (i - first) * tile.stride : nullptr;
+      step_row(coefficients, state, static_cast<const T*>(args.x) + i * D, p, previous, eps, D,
+               static_cast<T*>(args.next) + i * D);
     }
   }
   return 0;

@@ -73,7 +73,7 @@ struct Decode {
           bin_index[static_cast<int64_t>(i) * C + j] = bin_of(args, j, x[j]);
         } else {
           const Group group = group_of(args.columns, j - C);
-          codes[static_cast<int64_t>(i) * K + j - C] = static_cast<int16_t>(code_of(x + group.first, group.size));
+          codes[static_cast<int64_t>(i) * K + j - C] = static_cast<int16_t>(argmax_group(x + group.first, group.size));
         }
       }
     } else if (staged) {
@@ -95,20 +95,6 @@ struct Decode {
       left = above ? half : left - half - 1;
     }
     return below;
-  }
-
-  // The first of the largest. A group with a NaN has none: its code is the number of categories.
-  MISSDIFF_INLINE int code_of(const T* x, int size) {
-    T largest = x[0];
-    int code = 0;
-    bool nan = x[0] != x[0];
-    for (int j = 1; j < size; ++j) {
-      const T cell = x[j];
-      nan |= cell != cell;
-      code = cell > largest ? j : code;
-      largest = cell > largest ? cell : largest;
-    }
-    return nan ? size : code;
   }
 };
 

@@ -51,13 +51,13 @@ struct Step {
 
   // The coefficients, and which of the last two terms there are.
   struct Terms {
-    T c0, c1, c2, c3;
+    StepCoefficients<T> coefficients;
     bool previous, noise;
   };
 
   MISSDIFF_INLINE Terms terms_of(const Args& args) {
     const T* c = args.coefficients;
-    return {c[0], c[1], c[2], c[3], args.previous != nullptr, c[3] != T(0)};
+    return {{c[0], c[1], c[2], c[3]}, args.previous != nullptr, c[3] != T(0)};
   }
 
   // Room for p and for the noise, though not every step has any: whether it has is known on the device alone.
@@ -196,11 +196,9 @@ struct Step {
 
   MISSDIFF_INLINE T next_cell(const Args& args, const Terms& terms, const int32_t* map, int64_t i, int d, T x, T p,
                               T previous, float eps) {
-    T after = terms.c0 * x + terms.c1 * p;
-    if (terms.previous) after = after + terms.c2 * previous;
-    if (terms.noise) after = after + terms.c3 * static_cast<T>(eps);
     const int64_t J = static_cast<int64_t>(args.columns.continuous) + args.columns.categorical;
-    return args.states[i * J + spot_of(args.columns, map, d).column] == kClean ? x : after;
+    const int32_t state = args.states[i * J + spot_of(args.columns, map, d).column];
+    return step_cell(terms.coefficients, terms.previous, terms.noise, state, x, p, previous, static_cast<T>(eps));
   }
 };
 
