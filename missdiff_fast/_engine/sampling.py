@@ -15,6 +15,7 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 
@@ -78,8 +79,8 @@ def draw(
         for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):
             bar.update(stop - start)
             if not bool(torch.isfinite(x).all()):
-                raise FloatingPointError(
-                    "the model drew cells that are not finite: fit it again with a lower learning_rate"
+                raise DivergedError(
+                    "cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate")
                 )
             yield start, stop, x
 

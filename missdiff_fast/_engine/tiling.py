@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast._engine.protocols import Tile
+from missdiff_fast.errors import Do, Pass, Structured
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 # A PyTorch network is always called with this many rows: matrix products of other sizes round differently, and row i of
@@ -59,6 +60,10 @@ def _out_of_memory_count(device: torch.device) -> int:
 def _is_out_of_memory(error: RuntimeError, device: torch.device, before: int) -> bool:
     """Whether an error is CUDA out-of-memory: ops of the stable ABI raise a plain RuntimeError for it."""
     return isinstance(error, torch.cuda.OutOfMemoryError) or _out_of_memory_count(device) > before
+
+
+class GpuMemoryError(Structured, torch.cuda.OutOfMemoryError):
+    """The GPU's memory does not hold the least number of rows."""
 
 
 def shrinking(
@@ -120,8 +125,9 @@ def shrinking(
         del piece
         torch.cuda.empty_cache()
         if size // 2 < least:
-            raise torch.cuda.OutOfMemoryError(
-                f"the GPU's memory does not hold {size:,} rows at once: free some of it, or use device='cpu'"
+            problem = f"the GPU's memory does not hold {size:,} rows at once"
+            raise GpuMemoryError(
+                "memory", problem, value=size, remedy=(Do("free some of it"), Pass("device", "cpu", goal="use"))
             ) from failure
         size //= 2
         warnings.warn(

@@ -12,6 +12,7 @@ from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.random import derive, make_key, make_keys
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, NOISY
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.methods.noise_model import NoiseModel
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -105,7 +106,7 @@ def _chain(
         x = torch.stack(moved)
         bar.update(len(seeds))
     if not bool(torch.isfinite(x).all()):
-        raise FloatingPointError("the model drew cells that are not finite: fit it again with a lower learning_rate")
+        raise DivergedError("cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate"))
     return torch.where(held, clean, x)
 
 
