@@ -130,11 +130,11 @@ class TestReading:
         assert warning.count("\n") == 1
         data.write_text("id,x,y\n" + "".join(f"p{i},{i},\n" for i in range(120)))
         told = refused(capsys, *fit)
-        assert "'y' has no observed cell: each column must be seen at least once: drop the column (--drop NAME)" in told
+        assert "column 'y' has no observed cell: drop the column, --drop 'y'" in told
         assert "'id' (120 in 120 cells) holds a different string in nearly every row" in told
         assert "frame" not in told
         data.write_text("day,x\n" + "".join(f"{i // 28 + 1}/{i % 28 + 1}/2024,{i}\n" for i in range(140)) * 2)
         assert refused(capsys, *fit).endswith(
-            "'day' (140 > 100) has too many categories: drop the column (--drop NAME); if it holds dates, write them "
-            "as 2024-02-29; raise --max-categories; or keep the most frequent and call the rest other"
+            "'day' (140 > 100) has too many categories: drop the column, --drop 'day'; if it holds dates, write them "
+            "as 2024-02-29; or raise --max-categories"
         )
