@@ -44,8 +44,9 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     training.add_argument(
         "--preset", default="default", help="default, or paper for MissDiff as published, which is slow"
     )
-    training.add_argument("--steps", metavar="N", type=int, help="training steps before refinement")
-    training.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, instead of --steps")
+    length = training.add_mutually_exclusive_group()
+    length.add_argument("--steps", metavar="N", type=int, help="training steps before refinement")
+    length.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, instead of --steps")
     training.add_argument("--batch-size", metavar="N", type=int, help="rows in each step")
     training.add_argument("--learning-rate", metavar="X", type=float, help="peak of the learning rate")
     training.add_argument("--width", metavar="N", type=int, help="width of the network")
@@ -57,12 +58,14 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         default=[],
         help="any other setting of the preset, such as solver.steps=20 (repeatable)",
     )
-    training.add_argument(
-        "--no-refine",
-        dest="refine",
-        action="store_false",
-        help="skip refinement (training with filled cells)",
+    refinement = training.add_mutually_exclusive_group()
+    refinement.add_argument(
+        "--refine",
+        metavar="N",
+        type=int,
+        help="rounds of refinement, training with filled cells (default: 0 to 2, chosen)",
     )
+    refinement.add_argument("--no-refine", dest="refine", action="store_const", const=0, help="the same as --refine 0")
     training.add_argument("--seed", metavar="N", type=int, help="seed that makes the model repeatable")
     add_device(training)
     add_quiet(common)
@@ -96,6 +99,7 @@ def run(args: argparse.Namespace) -> None:
         device=args.device,
         backend=args.backend,
         refine=args.refine,
+        categorical_columns=args.categorical or None,
         verbose=not args.quiet,
         missing_values=missing_values,
         max_categories=args.max_categories,
@@ -103,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
     )
     started = time.perf_counter()
     try:
-        model.fit(frame, categorical_columns=args.categorical or None)
+        model.fit(frame)
         model.save(args.output)
     except KeyboardInterrupt:
         if not hasattr(model, "history_"):
