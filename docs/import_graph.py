@@ -58,7 +58,9 @@ def draw(imports: dict[str, set[str]]) -> str:
             start, end = (x + _WIDTH / 2, y + _HEIGHT), (to_x + _WIDTH / 2, to_y)
             curve = f"M{start[0]} {start[1]}C{start[0]} {start[1] + 40} {end[0]} {end[1] - 40} {end[0]} {end[1]}"
             lines.append(f'<path d="{curve}" fill="none" stroke="{colour}"><title>{part} imports {name}</title></path>')
-        boxes.append(f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="#eef3f8" stroke="#0072B2"/>')
+        boxes.append(
+            f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="#eef3f8" stroke="#0072B2"/>'
+        )
         boxes.append(f'<text x="{x + _WIDTH / 2}" y="{y + 20}" text-anchor="middle">{part}</text>')
     size = f'viewBox="0 0 {width} {len(layout) * _ROW}" width="{width}"'
     start = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">'

@@ -1,6 +1,6 @@
 """Complete synthetic rows from a CSV file with missing cells.
 
-    python examples/complete_rows.py [--steps N]
+python examples/complete_rows.py [--steps N]
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def main() -> None:
     synthetic.to_csv(folder / "synthetic.csv", index=False)
 
     print(f"{int(table.isna().sum().sum()):,} of {table.size:,} cells are missing in {folder / 'census.csv'}")
-    print(f"{int(synthetic.isna().sum().sum()):,} of {synthetic.size:,} cells are missing in {folder / 'synthetic.csv'}")
+    print(
+        f"{int(synthetic.isna().sum().sum()):,} of {synthetic.size:,} cells are missing in {folder / 'synthetic.csv'}"
+    )
     print(synthetic.head(3).to_string())
 
 

@@ -1,6 +1,6 @@
 """The mean of a column with missing cells, with a standard error that includes the uncertainty of imputation.
 
-    python examples/pooled_mean.py [--steps N]
+Run ``python examples/pooled_mean.py [--steps N]``.
 
 Each of several imputed tables gives an estimate and its variance, and Rubin's rules (Rubin, 1987, Multiple Imputation
 for Nonresponse in Surveys) pool them.

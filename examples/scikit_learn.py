@@ -1,6 +1,6 @@
 """Imputation inside cross-validation and a grid search, by scikit-learn.
 
-    python examples/scikit_learn.py [--steps N]
+python examples/scikit_learn.py [--steps N]
 """
 
 from __future__ import annotations
