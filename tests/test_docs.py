@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import re
 import shlex
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -29,6 +31,18 @@ def name_of(page: Path) -> str:
 def blocks(page: Path) -> list[str]:
     """The code to run."""
     return [found["code"] for found in _BLOCK.finditer(page.read_text(encoding="utf-8")) if not found["reason"]]
+
+
+def resolve(name: str) -> object:
+    """The module, or the attribute of one, of this dotted name; AttributeError if there is none."""
+    parts = name.split(".")
+    found: object = importlib.import_module(parts[0])
+    for k, part in enumerate(parts[1:], 2):
+        if not hasattr(found, part) and isinstance(found, ModuleType):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(".".join(parts[:k]))
+        found = getattr(found, part)
+    return found
 
 
 def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
@@ -75,6 +89,19 @@ def test_every_python_block_is_found(page: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+# The profile in benchmarks.md has the names of the time when it was measured.
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "benchmarks.md"], ids=name_of)
+def test_names_exist(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = re.findall(r"`(missdiff_fast(?:\.\w+)+)", text)
+    if page.name == "paper-to-code.md":
+        names += [f"missdiff_fast.{name}" for name in re.findall(r"`([a-z_]+(?:\.\w+)+)", text) if "csv" not in name]
+        names = [name for name in names if not name.endswith("adult_trim.data")]
+    names = [name.replace("missdiff_fast.missdiff_fast", "missdiff_fast") for name in names]
+    for name in names:
+        resolve(name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
