@@ -12,6 +12,7 @@ PROFILE = RESULTS / "profile.json"
 SCALE = RESULTS / "mimic_scale.json"
 CODEC = RESULTS / "codec_scale.json"
 CENSUS = RESULTS / "census_speed.csv"
+QUALITY = RESULTS / "census_quality.csv"
 
 
 def read(path: Path = OPS) -> dict[str, Any]:

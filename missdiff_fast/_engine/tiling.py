@@ -66,10 +66,6 @@ class GpuMemoryError(Structured, torch.cuda.OutOfMemoryError):
     """The GPU's memory does not hold the least number of rows."""
 
 
-class GpuMemoryError(Structured, torch.cuda.OutOfMemoryError):
-    """The GPU's memory does not hold the least number of rows."""
-
-
 def shrinking(
     table: EncodedTable,
     tile: Tile,
