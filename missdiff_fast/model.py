@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -491,7 +491,7 @@ class MissDiff(Parameters):
 
     def _frame(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         """X as a frame; a model of a DataFrame takes no array, whose columns have no names to be checked by."""
-        return as_frame(X, self.columns_) if self._fitted_on_array else X
+        return as_frame(X, self.columns_) if self._fitted_on_array else cast(pd.DataFrame, X)
 
 
 def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:

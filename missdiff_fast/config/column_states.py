@@ -219,12 +219,18 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`. A setting of training that an older version did not have gets its default."""
+        """The inverse of `to_dict`. A setting that an older version did not have gets its default.
+
+        Its precision "tf32", which this version does not have, becomes "float32".
+        """
+        solver = data["solver"]
+        if solver["precision"] == "tf32":
+            solver = {**solver, "precision": "float32"}
         return cls(
             preset=data["preset"],
             network=NetworkConfig(**data["network"]),
             objective=ObjectiveConfig(**data["objective"]),
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
-            solver=SolverConfig(**data["solver"]),
+            solver=SolverConfig(**solver),
         )
