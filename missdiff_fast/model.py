@@ -11,9 +11,10 @@ import pandas as pd
 import torch
 
 from missdiff_fast._engine import checkpoint
-from missdiff_fast._engine.backend import plain_settings, resolve_backend, resolve_device
+from missdiff_fast._engine.backend import resolve_backend
+from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.seeding import RandomState, check_seed, derive
+from missdiff_fast._engine.random import RandomState, check_seed, derive
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
 from missdiff_fast._parameters import Parameters, configure, from_json, to_json

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.refinement import Networks
-from missdiff_fast._engine.sampling import TILE
+from missdiff_fast._engine.tiling import TILE
 from missdiff_fast.methods import ColumnStates, column_states
 
 ROWS = TILE + 100

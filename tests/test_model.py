@@ -18,7 +18,7 @@ import torch
 
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import Progress
-from missdiff_fast._engine.sampling import TILE
+from missdiff_fast._engine.tiling import TILE
 from missdiff_fast._parameters import configure, from_json, to_json
 from missdiff_fast.methods import column_states
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from missdiff_fast._engine.backend import plain_settings
-from missdiff_fast._engine.seeding import check_seed
+from missdiff_fast._engine.device import plain_settings
+from missdiff_fast._engine.random import check_seed
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast.baselines._encoding import Cells, Encoder
 

@@ -8,10 +8,9 @@ from typing import Literal
 import pandas as pd
 import torch
 
-from missdiff_fast._engine.backend import plain_settings, resolve_device
-from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.seeding import check_seed, derive
+from missdiff_fast._engine.random import check_seed, derive, seeded
 from missdiff_fast._estimator import BaseEstimator, NotFittedError
 from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Encoder
