@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from missdiff_fast.config.paper import MISSING_CODES
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.schema import Name
 
 _FARTHEST = 1e9  # squares of it, and sums of these, are far from the end of float32
-MISSING_CODES = ("category", "zero")
 
 
 @dataclass(frozen=True)
