@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from missdiff_fast.config.paper import MISSING_CODES
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.schema import Name
 
