@@ -42,8 +42,7 @@ def one_pass(
         return backend.mlp_predict(network, x, states, ones[:1])
 
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
-        for start, stop, padded in shrinking(table, backend.tile(network, table.device), work):
-            prediction = padded[: stop - start]
+        for start, stop, prediction in shrinking(table, backend.tile(network, table.device), work):
             bar.update(stop - start)
             if not bool(torch.isfinite(prediction).all()):
                 raise FloatingPointError(
