@@ -12,6 +12,7 @@ import torch
 from batches import LAYOUTS
 
 from missdiff_fast import ops
+from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
 from missdiff_fast.ops import _library, _native, reference
 from missdiff_fast.table.encoded import Layout
 
@@ -42,7 +43,23 @@ def backend(request: pytest.FixtureRequest) -> ModuleType:
     """Each module of ops in turn: `missdiff_fast.ops.reference` and `missdiff_fast.ops`."""
     if request.param == "reference":
         return reference
-    return request.getfixturevalue("native")
+    module: ModuleType = request.getfixturevalue("native")
+    return module
+
+
+@pytest.fixture
+def native_backend(native: ModuleType) -> Backend:
+    """The compiled ops as a model takes them; skips as `native`."""
+    return NativeBackend()
+
+
+@pytest.fixture(params=["reference", "native"])
+def any_backend(request: pytest.FixtureRequest) -> Backend:
+    """Each backend in turn, as a model takes it."""
+    if request.param == "reference":
+        return ReferenceBackend()
+    backend: Backend = request.getfixturevalue("native_backend")
+    return backend
 
 
 @pytest.fixture(params=list(LAYOUTS))
