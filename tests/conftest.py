@@ -31,7 +31,7 @@ def _fill_uninitialised_memory() -> Iterator[None]:
 
 @pytest.fixture
 def native(request: pytest.FixtureRequest) -> ModuleType:
-    """The module of the compiled ops; skips where the package was installed without those for the test's device."""
+    """The module of the compiled ops; skips if the package was installed without them for the test's device."""
     if not _native.load():
         pytest.skip("missdiff_fast was installed without its compiled ops")
     device = request.getfixturevalue("device") if "device" in request.fixturenames else torch.device("cpu")
@@ -45,7 +45,8 @@ def backend(request: pytest.FixtureRequest) -> ModuleType:
     """Each module of ops in turn: `missdiff_fast.ops.reference` and `missdiff_fast.ops`."""
     if request.param == "reference":
         return reference
-    return request.getfixturevalue("native")
+    module: ModuleType = request.getfixturevalue("native")
+    return module
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def layout(request: pytest.FixtureRequest) -> Layout:
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    """What a table may be held in."""
+    """The dtypes of a table."""
     return request.param
 
 

@@ -80,7 +80,7 @@ def step(x):
     ids=["compiled", "compiled with gradient", "in threads"],
 )
 def test_the_first_call_loads_the_ops(use):
-    """Importing the package loads nothing native; whatever calls an op first finds it with its fake and derivative."""
+    """Importing the package loads nothing native; the first call of any kind loads ops, fakes and derivatives."""
     if not _library.load():
         pytest.skip("installed without native ops")
     program = FIRST_USE + use + "assert torch.equal(found, step(x))\nprint('done')"
@@ -238,6 +238,6 @@ def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is one for CUDA")
 def test_kernels_are_not_loaded_under_a_torch_for_the_cpu() -> None:
-    """Which would lack what they call."""
+    """A torch for the CPU lacks the functions that they call."""
     assert not _library.load_cuda()
     assert "missdiff_fast._cuda" not in sys.modules
