@@ -12,9 +12,10 @@ import torch
 from batches import LAYOUTS
 from commands import make_table
 
+from missdiff_fast import ops
 from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
 from missdiff_fast.cli import main
-from missdiff_fast.ops import reference
+from missdiff_fast.ops import _library, _native, reference
 from missdiff_fast.table.encoded import Layout
 
 
@@ -30,16 +31,12 @@ def _fill_uninitialised_memory() -> Iterator[None]:
 
 @pytest.fixture
 def native(request: pytest.FixtureRequest) -> ModuleType:
-    """The module of the compiled ops; skips where the package was installed without those for the test's device."""
-    from missdiff_fast.ops import _library
-
-    if not _library.load():
+    """The module of the compiled ops; skips if the package was installed without them for the test's device."""
+    if not _native.load():
         pytest.skip("missdiff_fast was installed without its compiled ops")
     device = request.getfixturevalue("device") if "device" in request.fixturenames else torch.device("cpu")
     if device.type == "cuda" and not _library.load_cuda():
         pytest.skip("missdiff_fast was installed without its CUDA kernels")
-    from missdiff_fast import ops
-
     return ops
 
 
@@ -48,8 +45,8 @@ def backend(request: pytest.FixtureRequest) -> ModuleType:
     """Each module of ops in turn: `missdiff_fast.ops.reference` and `missdiff_fast.ops`."""
     if request.param == "reference":
         return reference
-    ops: ModuleType = request.getfixturevalue("native")
-    return ops
+    module: ModuleType = request.getfixturevalue("native")
+    return module
 
 
 @pytest.fixture
@@ -75,7 +72,7 @@ def layout(request: pytest.FixtureRequest) -> Layout:
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    """What a table may be held in."""
+    """The dtypes of a table."""
     return request.param
 
 
