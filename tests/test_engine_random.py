@@ -41,9 +41,9 @@ def test_out_of_range(seed: int) -> None:
         check_seed(seed)
 
 
-@pytest.mark.parametrize("seed", [1.0, "1", True, np.random.RandomState(0)])
+@pytest.mark.parametrize("seed", [1.0, "1", True, np.random.SeedSequence(0)])
 def test_other_types(seed: object) -> None:
-    with pytest.raises(TypeError, match="random_state must be None or an integer"):
+    with pytest.raises(TypeError, match="random_state must be None, an integer or a NumPy generator"):
         check_seed(seed)
 
 
