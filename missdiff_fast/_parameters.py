@@ -133,8 +133,8 @@ def to_json(parameters: Parameters) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """The constructor's arguments from a model file.
 
-    In files of older versions ``refine`` is True or False, and ``steps`` overrides ``epochs``. An argument that the file
-    lacks gets its default, and one that this version does not have is ignored.
+    In files of older versions ``refine`` is True or False, and ``steps`` overrides ``epochs``. An argument that the
+    file lacks gets its default, and one that this version does not have is ignored.
     """
     known = Parameters().get_params(deep=False)
     found = {name: value for name, value in data.items() if name in known and name not in _UNSAVED}
