@@ -1,6 +1,6 @@
 """The mean of a column with missing cells, with a standard error that includes the uncertainty of imputation.
 
-    python examples/pooled_mean.py [--steps N]
+Run ``python examples/pooled_mean.py [--steps N]``.
 
 Each of several imputed tables gives an estimate and its variance, and Rubin's rules (Rubin, 1987, Multiple Imputation
 for Nonresponse in Surveys) pool them.
@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+import pandas as pd
 
 from missdiff_fast import MissDiff
-from missdiff_fast.datasets import bayesian_network_split
-from missdiff_fast.missingness import hide
 
 
 def pool(estimates: np.ndarray, variances: np.ndarray) -> tuple[float, float]:
@@ -24,27 +23,33 @@ def pool(estimates: np.ndarray, variances: np.ndarray) -> tuple[float, float]:
     return float(estimates.mean()), float(np.sqrt(variance))
 
 
+def patients(num_rows: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Age and blood pressure, complete and as measured: the older a patient, the likelier a measurement."""
+    random = np.random.default_rng(0)
+    age = random.uniform(20, 90, num_rows)
+    complete = pd.DataFrame({"age": age, "pressure": 95 + 0.6 * age + random.normal(0, 10, num_rows)}).round(0)
+    measured = random.random(num_rows) < 1 / (1 + np.exp((50 - age) / 10))
+    return complete, complete.assign(pressure=complete["pressure"].where(measured))
+
+
 def main() -> None:
-    """Hide cells at random given other columns (MAR), and compare three estimates with the truth."""
+    """Compare the mean of the measured cells and the pooled mean with the truth."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, help="training steps; default: the model's choice")
     parser.add_argument("--draws", type=int, default=10, help="imputed tables; default 10")
     options = parser.parse_args()
 
-    complete, _ = bayesian_network_split()
-    table, _ = hide(complete, "mar", 0.3, random_state=0)
-    column = table.select_dtypes("number").isna().sum().idxmax()
-
+    complete, table = patients(2000)
     model = MissDiff(steps=options.steps, random_state=0).fit(table)
     draws = model.impute_draws(table, num_draws=options.draws)
-    means = np.array([draw[column].mean() for draw in draws])
-    variances = np.array([draw[column].var() / len(draw) for draw in draws])
+    means = np.array([draw["pressure"].mean() for draw in draws])
+    variances = np.array([draw["pressure"].var() / len(draw) for draw in draws])
     estimate, error = pool(means, variances)
 
-    print(f"mean of {column!r}, of which {table[column].isna().mean():.0%} of the cells are hidden:")
-    print(f"  complete table      {complete[column].mean():8.3f}")
-    print(f"  observed cells only {table[column].mean():8.3f}")
-    print(f"  pooled over draws   {estimate:8.3f}, standard error {error:.3f}")
+    print(f"mean pressure, {table['pressure'].isna().mean():.0%} of the cells missing:")
+    print(f"  all patients         {complete['pressure'].mean():7.2f}")
+    print(f"  measured cells alone {table['pressure'].mean():7.2f}")
+    print(f"  pooled over draws    {estimate:7.2f}, standard error {error:.2f}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main() -> None:
         print(f"{name:16} accuracy {cross_val_score(pipeline, X, y, cv=3).mean():.3f}")
 
     # The pipeline of the last round: the imputer is fitted anew to the training rows of every fold.
-    search = GridSearchCV(pipeline, {"missdiffimputer__refine": [0, 1]}, cv=3).fit(X, y)
+    search = GridSearchCV(pipeline, {"missdiffimputer__refine": [0, 1]}, cv=2).fit(X, y)
     print(f"best of the search: {search.best_params_}, accuracy {search.best_score_:.3f}")
 
 

@@ -10,9 +10,11 @@ from types import ModuleType
 import pytest
 import torch
 from batches import LAYOUTS
+from commands import make_table
 
 from missdiff_fast import ops
 from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
+from missdiff_fast.cli import main
 from missdiff_fast.ops import _library, _native, reference
 from missdiff_fast.table.encoded import Layout
 
@@ -98,3 +100,25 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no folder of real tables at {folder}; set MISSDIFF_TEST_DATA to one")
     return folder
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data.csv and the model that was fitted on it."""
+    folder = tmp_path_factory.mktemp("cli")
+    make_table().to_csv(folder / "data.csv", index=False)
+    line = f"fit {folder}/data.csv -o {folder}/m.missdiff --steps 20 --seed 1 --drop patient --categorical ward"
+    assert main(line.split()) == 0
+    return folder
+
+
+@pytest.fixture
+def data(fitted: Path) -> str:
+    """A CSV file with missing cells."""
+    return str(fitted / "data.csv")
+
+
+@pytest.fixture
+def model(fitted: Path) -> str:
+    """The file of a model that the command fitted on ``data``."""
+    return str(fitted / "m.missdiff")

@@ -34,7 +34,7 @@ def test_each_example_has_a_test() -> None:
 
 def test_complete_rows(tmp_path: Path) -> None:
     shown = run("complete_rows", tmp_path)
-    assert re.search(r"^12,0\d\d of 60,000 cells are missing in .*census\.csv$", shown, re.MULTILINE)
+    assert re.search(r"^12,\d{3} of 60,000 cells are missing in .*census\.csv$", shown, re.MULTILINE)
     assert re.search(r"^0 of 60,000 cells are missing in .*synthetic\.csv$", shown, re.MULTILINE)
 
 
@@ -42,9 +42,8 @@ def test_pooled_mean(tmp_path: Path) -> None:
     shown = run("pooled_mean", tmp_path)
     found = re.search(r"pooled over draws +(-?[\d.]+), standard error ([\d.]+)$", shown, re.MULTILINE)
     assert found is not None
-    truth = re.search(r"complete table +(-?[\d.]+)$", shown, re.MULTILINE)
-    assert truth is not None
-    assert float(found[2]) > 0
+    assert 100 < float(found[1]) < 150
+    assert 0 < float(found[2]) < 5
 
 
 def test_scikit_learn(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -94,7 +95,7 @@ def test_build_info_tells_what_was_built_and_what_runs():
     assert all(isinstance(value, str) and value for value in info.values())
     assert info["torch"] == torch.__version__
     assert info["python"] == platform.python_version()
-    assert info["cuda"] == "none" or info["cuda"][0].isdigit()
+    assert info["cuda"] == "none" or info["cuda"][0].isdigit() or info["cuda"].startswith("no: ")
     if _library.load():
         assert info["native"] == "yes"
         assert info["simd"] in ("baseline", "avx2", "avx512")
@@ -217,6 +218,20 @@ def test_why_a_gpu_runs_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None
     assert "installed without its CUDA kernels; with nvcc at hand run `MISSDIFF_CUDA=on pip" in str(
         _library.without_cuda(torch.device("cuda"))
     )
+
+
+def test_kernels_that_could_not_be_built_are_told_of(
+    copy: Callable[[dict[str, str]], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "their build with /opt/nvcc failed"
+    library = copy({"_build.json": json.dumps(json.loads(BUILT) | {"cuda": "none", "cuda_reason": reason})})
+    assert library.build_info()["cuda"] == f"no: {reason}"
+    monkeypatch.setattr(library, "load", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    told = f"installed without its CUDA kernels ({reason}); with nvcc at hand run `MISSDIFF_CUDA=on pip"
+    with pytest.warns(RuntimeWarning, match=re.escape(told)):
+        assert library.load_cuda() is False
+    assert told in str(library.without_cuda(torch.device("cuda")))
 
 
 def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-_PACKAGE = "missdiff_fast"
+_PACKAGE = __name__.split(".")[0]
 _FOLDER = Path(__file__).parents[1]
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
@@ -65,7 +65,8 @@ def load_cuda() -> bool:
     Returns
     -------
     bool
-        True when `torch.ops.missdiff_fast` runs on CUDA devices; `without_cuda` says why it is False.
+        True when `torch.ops.missdiff_fast` runs on CUDA devices; `without_cuda` says why it is False. Where the
+        kernels could not be built, a RuntimeWarning says why.
 
     Raises
     ------
@@ -77,7 +78,11 @@ def load_cuda() -> bool:
     >>> isinstance(load_cuda(), bool)
     True
     """
-    if not load() or torch.version.cuda is None or not _extensions("_cuda"):
+    if not load() or torch.version.cuda is None:
+        return False
+    if not _extensions("_cuda"):
+        if "cuda_reason" in _facts():
+            warnings.warn(_without_kernels(), RuntimeWarning, stacklevel=2)
         return False
     try:
         _import_cuda()
@@ -102,7 +107,7 @@ def without_cuda(device: torch.device) -> str | None:
     if torch.version.cuda is None:
         return f"torch {torch.__version__} is built without CUDA; install a torch for CUDA, then run {_BUILD}"
     if not load_cuda():
-        return f"missdiff_fast was installed without its CUDA kernels; with nvcc at hand run {_BUILD}"
+        return _without_kernels()
     built = importlib.import_module("._cuda", _PACKAGE).build_info()
     if built["cuda"].split(".")[0] != torch.version.cuda.split(".")[0]:
         return (
@@ -143,8 +148,8 @@ def build_info() -> dict[str, str]:
     dict[str, str]
         ``version`` is the package's; ``native`` is "yes", or "no" or "broken" with the reason and the remedy;
         ``simd``, ``compiler`` and ``cxx_standard`` are the extension's; ``cuda`` is the version of CUDA that compiled
-        its kernels ("none" without them); ``built_for_torch`` and ``built_for_python`` are the versions that it was
-        built for, ``torch`` and ``python`` those that run now.
+        its kernels ("none" without them, or "no" with the reason where they could not be built); ``built_for_torch``
+        and ``built_for_python`` are the versions that it was built for, ``torch`` and ``python`` those that run now.
 
     Examples
     --------
@@ -163,7 +168,7 @@ def build_info() -> dict[str, str]:
         "simd": "none",
         "compiler": facts.get("compiler", "none"),
         "cxx_standard": facts.get("cxx_standard", "none"),
-        "cuda": facts.get("cuda", "none"),
+        "cuda": f"no: {facts['cuda_reason']}" if "cuda_reason" in facts else facts.get("cuda", "none"),
         "built_for_torch": facts.get("torch", "none"),
         "built_for_python": facts.get("python", "unknown"),
         "torch": torch.__version__,
@@ -196,6 +201,12 @@ def _release(version: str) -> tuple[int, ...]:
 def _missing(facts: dict[str, str]) -> str:
     reason = facts.get("reason", "the package was never installed; run `pip install .` in the project's folder")
     return f"missdiff_fast runs in plain PyTorch, without its native ops: {reason}"
+
+
+def _without_kernels() -> str:
+    reason = _facts().get("cuda_reason")
+    because = f" ({reason})" if reason else ""
+    return f"missdiff_fast was installed without its CUDA kernels{because}; with nvcc at hand run {_BUILD}"
 
 
 def _broken(facts: dict[str, str], reason: str) -> str:
