@@ -137,7 +137,7 @@ class MissDiff(Parameters):
         self._learn_columns(codec, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
-            self._method.fit(table, seed, history, refine=True, verbose=self.verbose)
+            self._method.fit(table, seed, history, verbose=self.verbose)
         except FloatingPointError:
             del self._method  # weights that are not finite are no model
             raise
@@ -201,7 +201,7 @@ class MissDiff(Parameters):
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known, partial=True).to(self.device_)
-        drawn = self._method.draw(encoded, seed, verbose=self.verbose)
+        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
         if given is None:
             return drawn
         known = without_order(known.reindex(columns=self.columns_))  # the learnt one is what comes back
@@ -280,9 +280,9 @@ class MissDiff(Parameters):
         seed = check_seed(self.random_state if random_state is None else random_state)
         known = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
-        tables = []
+        tables, steps = [], self._method.conditional_steps
         for m, s in enumerate(seeds, 1):
-            drawn = self._method.draw(known, s, careful=True, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
+            drawn = self._method.draw(known, s, num_steps=steps, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
             tables.append(self.codec_.fill(X, drawn, verbose=self.verbose))
         return tables
 

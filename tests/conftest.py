@@ -11,8 +11,9 @@ import pytest
 import torch
 from batches import LAYOUTS
 
+from missdiff_fast import ops
 from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
-from missdiff_fast.ops import reference
+from missdiff_fast.ops import _library, _native, reference
 from missdiff_fast.table.encoded import Layout
 
 
@@ -29,15 +30,11 @@ def _fill_uninitialised_memory() -> Iterator[None]:
 @pytest.fixture
 def native(request: pytest.FixtureRequest) -> ModuleType:
     """The module of the compiled ops; skips where the package was installed without those for the test's device."""
-    from missdiff_fast.ops import _library
-
-    if not _library.load():
+    if not _native.load():
         pytest.skip("missdiff_fast was installed without its compiled ops")
     device = request.getfixturevalue("device") if "device" in request.fixturenames else torch.device("cpu")
     if device.type == "cuda" and not _library.load_cuda():
         pytest.skip("missdiff_fast was installed without its CUDA kernels")
-    from missdiff_fast import ops
-
     return ops
 
 
@@ -46,8 +43,7 @@ def backend(request: pytest.FixtureRequest) -> ModuleType:
     """Each module of ops in turn: `missdiff_fast.ops.reference` and `missdiff_fast.ops`."""
     if request.param == "reference":
         return reference
-    ops: ModuleType = request.getfixturevalue("native")
-    return ops
+    return request.getfixturevalue("native")
 
 
 @pytest.fixture

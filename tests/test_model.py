@@ -99,6 +99,13 @@ class TestSample:
         pd.testing.assert_frame_equal(model.sample(10), longer[:10])
         pd.testing.assert_frame_equal(model.sample(TILE + 1), longer[: TILE + 1])
 
+    def test_a_sample_goes_on_from_any_row(self, model: MissDiff) -> None:
+        for given in (None, {model.columns_[0]: model.sample(1)[model.columns_[0]].item()}):
+            parts = [model.sample(4, given=given), model.sample(6, given=given, first_row=4)]
+            pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), model.sample(10, given=given))
+        with pytest.raises(ValueError, match="first_row must be at least 0, got -1"):
+            model.sample(1, first_row=-1)
+
     def test_seeds(self, model: MissDiff) -> None:
         pd.testing.assert_frame_equal(model.sample(50, random_state=3), model.sample(50, random_state=3))
         assert not model.sample(50, random_state=3).equals(model.sample(50, random_state=4))

@@ -91,6 +91,13 @@ def test_a_longer_sample_begins_with_the_shorter(model: MissDiff, monkeypatch: p
     pd.testing.assert_frame_equal(model.sample(140).head(70), model.sample(70))
 
 
+def test_a_sample_goes_on_from_any_row(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(module.TOKENS, "cpu", 1)  # tiles of 64 rows
+    for given in (None, {"name": "up"}):
+        parts = [model.sample(rows, given=given, first_row=first) for rows, first in ((4, 0), (70, 4), (66, 74))]
+        pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), model.sample(140, given=given))
+
+
 def test_given_values_are_kept(model: MissDiff) -> None:
     drawn = model.sample(20, given={"name": "up", "whole": 3})
     assert (drawn["name"] == "up").all()

@@ -44,7 +44,7 @@ class Sampling:
         self.device, solver = w.x.device, SolverConfig()
         self.network = make_network(self.device, width)
         sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
-        self.levels, self.coefficients = (
+        self.sigmas, self.coefficients = (
             tensor.float().to(self.device) for tensor in (sigmas[:-1], dpm_solver_2m(sigmas))
         )
         self.numbers = self.coefficients.tolist()
@@ -55,21 +55,21 @@ class Sampling:
         self.out = torch.empty_like(self.x)
 
     def native(self, count: int | None = None, name: str = "bf16") -> Tensor:
-        solver = self.offsets, self.levels, self.coefficients, self.rows[:count], self.keys
+        solver = self.offsets, self.sigmas, self.coefficients, self.rows[:count], self.keys
         states = self.states[:count]
         return ops.mlp_sample(self.network, self.x[:count], states, *solver, precision=PRECISIONS[name])
 
     def truth(self, count: int) -> Tensor:
         """In float64."""
-        solver = self.offsets, self.levels.double(), self.coefficients.double(), self.rows[:count], self.keys
+        solver = self.offsets, self.sigmas.double(), self.coefficients.double(), self.rows[:count], self.keys
         network = copy.deepcopy(self.network).double()
         return reference.mlp_sample(network, self.x[:count].double(), self.states[:count], *solver)
 
     def solve(self, x: Tensor, states: Tensor, step: Step, coefficients: Any) -> Tensor:
         """All steps in PyTorch."""
         previous = torch.zeros_like(x)
-        for i in range(len(self.levels)):
-            x, previous = step(self.network, x, previous, states, self.levels[i : i + 1], coefficients[i])
+        for i in range(len(self.sigmas)):
+            x, previous = step(self.network, x, previous, states, self.sigmas[i : i + 1], coefficients[i])
         return x
 
     def plain(self, name: str, size: int, *, compiled: bool, captured: bool) -> Function:

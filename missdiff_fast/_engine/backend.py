@@ -13,6 +13,7 @@ from missdiff_fast._engine.protocols import Backend, Stepper, Tile
 from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TorchStepper
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
 from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.errors import DataError, Pass
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import is_denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
@@ -162,7 +163,13 @@ def resolve_backend(backend: str, device: torch.device) -> Backend:
     if why is None:
         return NativeBackend()
     if backend == "native":
-        raise ValueError(f"backend='native' asked for the compiled ops on {device}, but {why}; use backend='reference'")
+        raise DataError(
+            "backend",
+            f"backend 'native' asked for the compiled ops on {device}, but {why}",
+            value=backend,
+            remedy=Pass("backend", "reference", goal="use"),
+            joint="; ",
+        )
     if device.type == "cuda":
         warnings.warn(f"missdiff_fast runs in plain PyTorch on {device}: {why}", RuntimeWarning, stacklevel=3)
     return ReferenceBackend()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from tqdm import tqdm
 
+from missdiff_fast.errors import Adjust, DivergedError
+
 _LOG_EVERY = 50
 
 
@@ -80,6 +82,7 @@ class Progress:
 
     def _log(self, step: int, loss: float) -> None:
         if not math.isfinite(loss):
-            raise FloatingPointError(f"the loss is {loss} at step {step}: training diverged; use a lower learning_rate")
+            problem = f"the loss is {loss} at step {step}: training diverged"
+            raise DivergedError("loss", problem, value=loss, remedy=Adjust("lower", ("learning_rate",)), joint="; ")
         self._history.add(step, loss)
         self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)

@@ -12,6 +12,7 @@ from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
@@ -42,12 +43,11 @@ def one_pass(
         return backend.mlp_predict(network, x, states, ones[:1])
 
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
-        for start, stop, padded in shrinking(table, backend.tile(network, table.device), work):
-            prediction = padded[: stop - start]
+        for start, stop, prediction in shrinking(table, backend.tile(network, table.device), work):
             bar.update(stop - start)
             if not bool(torch.isfinite(prediction).all()):
-                raise FloatingPointError(
-                    "the model imputed cells that are not finite: fit it again with a lower learning_rate"
+                raise DivergedError(
+                    "cells", "the model imputed cells that are not finite", remedy=FitAgain(lower="learning_rate")
                 )
             yield start, stop, prediction[:, C:D], prediction[:, D:]
 

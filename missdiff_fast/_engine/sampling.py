@@ -15,6 +15,7 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 
@@ -26,6 +27,7 @@ def draw(
     backend: Backend,
     seed: int,
     *,
+    first_row: int = 0,
     verbose: bool = False,
     desc: str = "sample",
 ) -> Iterator[tuple[int, int, Tensor]]:
@@ -43,6 +45,8 @@ def draw(
         The ops, the network's passes and the training step.
     seed : int
         Row i depends on (seed, i) and its known cells alone.
+    first_row : int
+        The number i of the first row.
     verbose, desc
         Progress bar, and its name.
 
@@ -72,13 +76,13 @@ def draw(
         return backend.mlp_sample(network, *solver_inputs, precision=solver.precision)
 
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
-        for start, stop, x in shrinking(known, backend.tile(network, device), work):
+        for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):
             bar.update(stop - start)
             if not bool(torch.isfinite(x).all()):
-                raise FloatingPointError(
-                    "the model drew cells that are not finite: fit it again with a lower learning_rate"
+                raise DivergedError(
+                    "cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate")
                 )
-            yield start, stop, x[: stop - start]
+            yield start, stop, x
 
 
 def _start(

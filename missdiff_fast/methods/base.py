@@ -34,17 +34,40 @@ class Method(ABC):
     def fitted(self) -> bool:
         """Whether there is anything to draw from."""
 
+    @property
+    def conditional_steps(self) -> int | None:
+        """Solver steps for draws given many known cells, which need more; None where the number of steps is fixed."""
+        return None
+
     @abstractmethod
-    def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
-        """Train; interrupted, the method keeps what it has learnt so far."""
+    def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
+        """Train; an interrupted fit keeps what it has learnt so far."""
 
     @abstractmethod
     def draw(
-        self, known: EncodedTable, seed: int, *, careful: bool = False, verbose: bool = False, desc: str = "sample"
+        self,
+        known: EncodedTable,
+        seed: int,
+        *,
+        first_row: int = 0,
+        num_steps: int | None = None,
+        verbose: bool = False,
+        desc: str = "sample",
     ) -> pd.DataFrame:
-        """Complete rows, drawn given the known cells; row i depends on the seed and i alone.
+        """Complete rows, drawn given the known cells.
 
-        ``careful`` asks for more solver steps where the method has a choice: draws given many known cells need them.
+        Parameters
+        ----------
+        known : EncodedTable
+            The known cells, N rows.
+        seed : int
+            Row i depends on (seed, i) and its known cells alone.
+        first_row : int
+            The number i of the first row.
+        num_steps : int, optional
+            Solver steps; None takes the settings'. A method whose number of steps is fixed ignores it.
+        verbose, desc
+            Progress bar, and its name.
         """
 
     @abstractmethod

@@ -42,29 +42,40 @@ class ColumnStates(Method):
         """As `Method.fitted`."""
         return hasattr(self, "_networks")
 
-    def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
+    @property
+    def conditional_steps(self) -> int:
+        """As `Method.conditional_steps`."""
+        return self.config.refine.solver_steps
+
+    def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks = Networks(network, network)
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
-        rounds = self.config.refine.rounds_for(missing) if refine else 0
+        rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
 
     def draw(
-        self, known: EncodedTable, seed: int, *, careful: bool = False, verbose: bool = False, desc: str = "sample"
+        self,
+        known: EncodedTable,
+        seed: int,
+        *,
+        first_row: int = 0,
+        num_steps: int | None = None,
+        verbose: bool = False,
+        desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        solver = self.config.solver
-        if careful:
-            solver = replace(solver, steps=self.config.refine.solver_steps)
+        solver, network = self.config.solver, self._networks.generator
+        if num_steps is not None:
+            solver = replace(solver, steps=num_steps)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
         codes = empty_codes(known)
-        for start, stop, x in draw(
-            self._networks.generator, known, solver, self.backend, seed, verbose=verbose, desc=desc
-        ):
+        parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
+        for start, stop, x in parts:
             bin_index[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
         return self.codec.decode(bin_index, codes)
 

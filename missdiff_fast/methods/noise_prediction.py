@@ -21,6 +21,7 @@ from missdiff_fast.config import DiffusionConfig, PaperConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding, variance_preserving
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.methods.noise_training import NoiseStepper
 from missdiff_fast.networks import CSDINetwork
@@ -52,7 +53,7 @@ class NoisePrediction(Method):
     >>> config = override(PaperConfig(), {"training.steps": 2, "diffusion.steps": 3, "network.channels": 8})
     >>> method = NoisePrediction(codec, config, torch.device("cpu"), ReferenceBackend())
     >>> table = codec.encode(frame, seed=0)
-    >>> method.fit(table, 0, History(), refine=False, verbose=False)
+    >>> method.fit(table, 0, History(), verbose=False)
     >>> method.draw(table, seed=0).isna().sum().to_dict()
     {'x': 0, 'y': 0}
     """
@@ -69,8 +70,8 @@ class NoisePrediction(Method):
         """As `Method.fitted`."""
         return hasattr(self, "_network")
 
-    def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
-        """Algorithm 1. ``refine`` has no meaning here."""
+    def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
+        """Algorithm 1."""
         self._learn_encoding(table)
         with seeded(derive(seed, "weights")):  # and dropout
             self._network = self._new_network().train()
@@ -118,10 +119,18 @@ class NoisePrediction(Method):
                 progress.add(loss)
 
     def draw(
-        self, known: EncodedTable, seed: int, *, careful: bool = False, verbose: bool = False, desc: str = "sample"
+        self,
+        known: EncodedTable,
+        seed: int,
+        *,
+        first_row: int = 0,
+        num_steps: int | None = None,
+        verbose: bool = False,
+        desc: str = "sample",
     ) -> pd.DataFrame:
-        """Algorithm 2. ``careful`` has no meaning here: there are always T steps."""
-        return self._rows(known, ((a, b, chains[0]) for a, b, chains in self._chains(known, [seed], verbose, desc)))
+        """Algorithm 2, always in T steps."""
+        chains = self._chains(known, [seed], verbose, desc, first_row)
+        return self._rows(known, ((a, b, chain[0]) for a, b, chain in chains))
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """The median of ``draws`` chains for every encoded cell, and of a group's medians the greatest."""
@@ -144,7 +153,7 @@ class NoisePrediction(Method):
         bounds = torch.empty(len(table), dtype=torch.float64)
         T = len(self.process)
         keys, levels = make_keys(derive(seed, "bound"), T, self.device), self._levels()
-        with self._bar(table, 1, verbose, "score") as bar:
+        with self._bar(len(table), 1, verbose, "score") as bar:
             for start, stop, piece in tiles(table, self._tile):
                 rows, observed, x0 = self._clean(piece, start)
                 errors = torch.empty((self._tile, T), dtype=torch.float64, device=self.device)
@@ -233,18 +242,18 @@ class NoisePrediction(Method):
         return [derive(seed, "draws", m) for m in range(self.config.draws)]
 
     def _chains(
-        self, known: EncodedTable, seeds: list[int], verbose: bool, desc: str
+        self, known: EncodedTable, seeds: list[int], verbose: bool, desc: str, first_row: int = 0
     ) -> Iterator[tuple[int, int, Tensor]]:
         """Completions of each tile by Algorithm 2, one for each seed: (start, stop, ``[seeds, stop - start, D]``)."""
         self._check_near(known)
         groups = [seeds[i : i + self._at_once] for i in range(0, len(seeds), self._at_once)]
-        with self._bar(known, len(seeds), verbose, desc) as bar:
+        with self._bar(first_row % self._tile + len(known), len(seeds), verbose, desc) as bar:
 
             def work(start: int, piece: EncodedTable) -> Tensor:
                 return torch.cat([self._chain(piece, start, group, bar) for group in groups])
 
-            for start, stop, chains in shrinking(known, Tile(self._tile, padded=True), work, least=_LEAST_TILE):
-                yield start, stop, chains[:, : stop - start]
+            tile = Tile(self._tile, padded=True)
+            yield from shrinking(known, tile, work, first_row=first_row, least=_LEAST_TILE)
 
     @torch.inference_mode()
     def _chain(self, piece: EncodedTable, start: int, seeds: list[int], bar: tqdm) -> Tensor:
@@ -273,8 +282,8 @@ class NoisePrediction(Method):
             x = torch.stack(moved)
             bar.update(len(seeds))
         if not bool(torch.isfinite(x).all()):
-            raise FloatingPointError(
-                "the model drew cells that are not finite: fit it again with a lower learning_rate"
+            raise DivergedError(
+                "cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate")
             )
         return torch.where(held, clean, x)
 
@@ -292,8 +301,8 @@ class NoisePrediction(Method):
         x0 = self.backend.perturb(cells, inside, states, ones, ones, key, low=low, high=high)
         return inside + start, observed[:, self._min_max.layout.groups(self.device)], x0
 
-    def _bar(self, table: EncodedTable, chains: int, verbose: bool, desc: str) -> tqdm:
-        total = -(-len(table) // self._tile) * chains * len(self.process)
+    def _bar(self, rows: int, chains: int, verbose: bool, desc: str) -> tqdm:
+        total = -(-rows // self._tile) * chains * len(self.process)
         return tqdm(total=total, desc=desc, unit="step", delay=2, disable=None if verbose else True)
 
 

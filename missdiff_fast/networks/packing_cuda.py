@@ -1,4 +1,4 @@
-"""The default network's weights as the CUDA kernels read them: tiles of matrix products, in the order of their use."""
+"""The default network's weights as the CUDA kernels read them: tiles of the matrices in the order of use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 16 * 1024
 
 
 def pack(network: Denoiser, precision: str) -> Tensor:
-    """All weights but those of the noise level: uint8, flat.
+    """All weights except those that embed the noise level: uint8, flat.
 
     First vectors in float32: bias of the input layer; of each block the gain of its normalisation and the biases of
     both layers; bias of the output layer, into which the shift of the last normalisation is multiplied. Then tiles of

@@ -1,12 +1,18 @@
 #include "rows.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
+struct RandomMemory {
+  NoiseTile tile;
+
+  RandomMemory(const RandomArgs& args, Scratch& scratch) : tile(noise_tile(args.columns, scratch)) {}
+};
+
 template <bool kNormal>
-void fill_rows(const NoiseArgs& args, int64_t begin, int64_t end, char* memory) {
+void fill_rows(const RandomArgs& args, int64_t begin, int64_t end, char* memory) {
   Scratch scratch(memory);
-  const NoiseTile tile = noise_tile(args.columns, scratch);
+  const NoiseTile tile = RandomMemory(args, scratch).tile;
   for (int64_t first = begin; first < end; first += tile.rows) {
     const int64_t n = end - first < tile.rows ? end - first : tile.rows;
     fill_noise<kNormal>(tile, args.rows + first, n, args.seed, args.step);
@@ -21,10 +27,12 @@ void fill_rows(const NoiseArgs& args, int64_t begin, int64_t end, char* memory) 
 
 namespace MISSDIFF_ISA {
 
-int noise(const NoiseArgs& args, int64_t begin, int64_t end, char* scratch) {
+size_t random_bytes(const RandomArgs& args) { return bytes_of<RandomMemory>(args); }
+
+int random(const RandomArgs& args, int64_t begin, int64_t end, char* scratch) {
   args.normal ? fill_rows<true>(args, begin, end, scratch) : fill_rows<false>(args, begin, end, scratch);
   return 0;
 }
 
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

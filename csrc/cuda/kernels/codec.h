@@ -1,9 +1,9 @@
-// Scores to places and groups to codes; see missdiff_fast.reference.decode.
+// Scores to bin_index and groups to codes; see missdiff_fast.reference.decode.
 #pragma once
 
 #include "staged.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 template <class T>
 struct Decode {
@@ -15,12 +15,12 @@ struct Decode {
     const int64_t* starts;   // [C + 1]
     int64_t num_rows;        // B
     Tile tile;
-    int32_t* places;  // [B, C]
-    int16_t* codes;   // [B, K]
+    int32_t* bin_index;  // [B, C]
+    int16_t* codes;      // [B, K]
     Stage stage;
 
     Args(const Columns& columns_, const T* x_, const T* boundaries_, int64_t num_boundaries_, const int64_t* starts_,
-         int64_t num_rows_, Tile tile_, int32_t* places_, int16_t* codes_)
+         int64_t num_rows_, Tile tile_, int32_t* bin_index_, int16_t* codes_)
         : columns(columns_),
           x(x_),
           boundaries(boundaries_),
@@ -28,11 +28,11 @@ struct Decode {
           starts(starts_),
           num_rows(num_rows_),
           tile(tile_),
-          places(places_),
+          bin_index(bin_index_),
           codes(codes_),
           stage(columns_.width, true) {}
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
 
   static Tile tile_of(const Columns& columns) {
@@ -40,13 +40,13 @@ struct Decode {
                      2 * columns.categorical);
   }
 
-  MISSDIFF_INLINE int64_t place_bytes(const Args& args) {
+  MISSDIFF_INLINE int64_t index_bytes(const Args& args) {
     return (static_cast<int64_t>(sizeof(int32_t)) * args.tile.rows * args.columns.continuous + 15) / 16 * 16;
   }
 
   static int64_t shared_bytes(const Args& args) {
     const int64_t codes = static_cast<int64_t>(sizeof(int16_t)) * args.tile.rows * args.columns.categorical;
-    return args.tile.staged ? stage_bytes<T>(args.stage, args.tile.rows) + place_bytes(args) + codes : 0;
+    return args.tile.staged ? stage_bytes<T>(args.stage, args.tile.rows) + index_bytes(args) + codes : 0;
   }
 
   template <int kPhase>
@@ -57,9 +57,9 @@ struct Decode {
     const int n = rows_of_tile(args.tile, args.num_rows, first);
     const int64_t tile_bytes = stage_bytes<T>(args.stage, rows);
     T* tile = reinterpret_cast<T*>(shared);
-    int32_t* places = staged ? reinterpret_cast<int32_t*>(shared + tile_bytes) : args.places + first * C;
+    int32_t* bin_index = staged ? reinterpret_cast<int32_t*>(shared + tile_bytes) : args.bin_index + first * C;
     int16_t* codes =
-        staged ? reinterpret_cast<int16_t*>(shared + tile_bytes + place_bytes(args)) : args.codes + first * K;
+        staged ? reinterpret_cast<int16_t*>(shared + tile_bytes + index_bytes(args)) : args.codes + first * K;
     if constexpr (kPhase == 0) {
       check_columns(args.columns, thread, kThreads);
       if (staged) load_rows(args.x + first * D, n, args.stage, tile, thread, kThreads);
@@ -70,20 +70,20 @@ struct Decode {
       const T* x = staged ? tile + static_cast<int64_t>(i) * args.stage.stride : args.x + (first + i) * D;
       for (int j = thread / rows; j < C + K; j += kThreads / rows) {
         if (j < C) {
-          places[static_cast<int64_t>(i) * C + j] = place_of(args, j, x[j]);
+          bin_index[static_cast<int64_t>(i) * C + j] = bin_of(args, j, x[j]);
         } else {
           const Group group = group_of(args.columns, j - C);
-          codes[static_cast<int64_t>(i) * K + j - C] = static_cast<int16_t>(code_of(x + group.first, group.size));
+          codes[static_cast<int64_t>(i) * K + j - C] = static_cast<int16_t>(argmax_group(x + group.first, group.size));
         }
       }
     } else if (staged) {
-      copy_tile(places, args.places + first * C, n * C, thread, kThreads);
+      copy_tile(bin_index, args.bin_index + first * C, n * C, thread, kThreads);
       copy_tile(codes, args.codes + first * K, n * K, thread, kThreads);
     }
   }
 
   // How many of the column's boundaries are at most x; a NaN is above them all.
-  MISSDIFF_INLINE int32_t place_of(const Args& args, int c, T x) {
+  MISSDIFF_INLINE int32_t bin_of(const Args& args, int c, T x) {
     const int64_t begin = args.starts[c], end = args.starts[c + 1];
     require(0 <= begin && begin <= end && end <= args.num_boundaries && end - begin <= INT32_MAX);
     const T* boundaries = args.boundaries + begin;
@@ -96,20 +96,6 @@ struct Decode {
     }
     return below;
   }
-
-  // The first of the largest. A group with a NaN has none: its code is the number of categories.
-  MISSDIFF_INLINE int code_of(const T* x, int size) {
-    T largest = x[0];
-    int code = 0;
-    bool nan = x[0] != x[0];
-    for (int j = 1; j < size; ++j) {
-      const T cell = x[j];
-      nan |= cell != cell;
-      code = cell > largest ? j : code;
-      largest = cell > largest ? cell : largest;
-    }
-    return nan ? size : code;
-  }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

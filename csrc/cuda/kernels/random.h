@@ -3,7 +3,7 @@
 
 #include "tile.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 // The key's seed and step are read on the device, so that a graph may change them between replays.
 MISSDIFF_INLINE void philox_quad(const int64_t* key, int64_t row, int block, uint32_t (&words)[4]) {
@@ -24,7 +24,7 @@ MISSDIFF_INLINE void normal_quad(const int64_t* key, int64_t row, int block, flo
 
 // Uniform or normal numbers of each row.
 template <bool kNormal>
-struct Noise {
+struct Random {
   struct Args {
     const int64_t* rows;  // [B]
     const int64_t* key;   // [2]
@@ -34,7 +34,7 @@ struct Noise {
     Tile tile;
     float* out;  // [B, columns]
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 2;
 
   static int64_t shared_bytes(const Args& args) {
@@ -71,4 +71,4 @@ struct Noise {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,8 +1,8 @@
 #include "../../quantile.h"
-#include "kernels.h"
+#include "rows.h"
 #include "search.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 constexpr int64_t kCells = 256;  // encoded together
@@ -84,9 +84,65 @@ void encode_cells(const EncodeArgs& args, int64_t begin, int64_t end) {
   }
 }
 
+template <class T>
+void argmax_groups(const Columns& columns, const T* __restrict x, int16_t* __restrict codes) {
+  for (int64_t r = 0; r < columns.num_runs; ++r) {
+    const Run run = columns.runs[r];
+    const T* __restrict in = x + run.column;
+    int16_t* __restrict out = codes + run.first;
+    if (run.size == 2) {
+      for (int64_t k = 0; k < run.groups; ++k) {
+        out[k] = static_cast<int16_t>(argmax_group(in + 2 * k, 2));
+      }
+    } else {
+      for (int64_t k = 0; k < run.groups; ++k) {
+        out[k] = static_cast<int16_t>(argmax_group(in, static_cast<int32_t>(run.size)));
+        in += run.size;
+      }
+    }
+  }
+}
+
+constexpr int64_t kDecodeRows = 128;  // decoded together
+
+template <class T>
+struct DecodeMemory {
+  T* scores;           // [kDecodeRows]
+  int32_t* bin_index;  // [kDecodeRows]
+
+  DecodeMemory(const DecodeArgs&, Scratch& scratch) {
+    scores = scratch.take<T>(kDecodeRows);
+    bin_index = scratch.take<int32_t>(kDecodeRows);
+  }
+};
+
+template <class T>
+int decode_rows(const DecodeArgs& args, int64_t begin, int64_t end, char* memory) {
+  const Columns& columns = args.columns;
+  const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
+  Scratch scratch(memory);
+  const DecodeMemory<T> pieces(args, scratch);
+  T* scores = pieces.scores;
+  int32_t* bin_index = pieces.bin_index;
+  const T* boundaries = static_cast<const T*>(args.boundaries);
+  for (int64_t first = begin; first < end; first += kDecodeRows) {
+    const int64_t n = end - first < kDecodeRows ? end - first : kDecodeRows;
+    const T* x = static_cast<const T*>(args.x) + first * D;
+    for (int64_t i = 0; i < n; ++i) argmax_groups(columns, x + i * D, args.codes + (first + i) * K);
+    for (int64_t c = 0; c < C; ++c) {
+      for (int64_t i = 0; i < n; ++i) scores[i] = x[i * D + c];
+      search(boundaries + args.starts[c], args.starts[c + 1] - args.starts[c], scores, n, bin_index);
+      for (int64_t i = 0; i < n; ++i) args.bin_index[(first + i) * C + c] = bin_index[i];
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 namespace MISSDIFF_ISA {
+
+size_t encode_bytes(const EncodeArgs&) { return 0; }
 
 int encode(const EncodeArgs& args, int64_t begin, int64_t end, char*) {
   if (args.type == Type::kLong) encode_cells<int64_t>(args, begin, end);
@@ -95,5 +151,14 @@ int encode(const EncodeArgs& args, int64_t begin, int64_t end, char*) {
   return 0;
 }
 
+size_t decode_bytes(const DecodeArgs& args) {
+  return args.type == Type::kDouble ? bytes_of<DecodeMemory<double>>(args) : bytes_of<DecodeMemory<float>>(args);
+}
+
+int decode(const DecodeArgs& args, int64_t begin, int64_t end, char* scratch) {
+  return args.type == Type::kDouble ? decode_rows<double>(args, begin, end, scratch)
+                                    : decode_rows<float>(args, begin, end, scratch);
+}
+
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu
