@@ -107,15 +107,16 @@ class Do(Remedy):
 
 @dataclass(frozen=True)
 class Pass(Remedy):
-    """Give an argument this value; ``goal`` is the verb that is said before it."""
+    """Give an argument this value, and others theirs; ``goal`` is said before them."""
 
     argument: str
     value: object
     goal: str = "pass"
+    more: tuple[Pass, ...] = ()
 
     def _python(self) -> str:
-        setting = f"{self.argument}={self.value!r}"
-        return f"{self.goal} {setting}" if self.goal in ("pass", "use") else f"{self.goal}, {setting}"
+        settings = [f"{one.argument}={one.value!r}" for one in (self, *self.more)]
+        return f"{self.goal} {' and '.join(settings)}"
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,16 @@ class MakeFrame(Remedy):
 
     def _python(self) -> str:
         return f"convert it, .{self.method}()" if self.method else "wrap it in pandas.DataFrame(...)"
+
+
+@dataclass(frozen=True)
+class ReadWith(Remedy):
+    """Read a file with a function of pandas, and pass the frame."""
+
+    function: str
+
+    def _python(self) -> str:
+        return f"read it with {self.function}"
 
 
 @dataclass(frozen=True)
@@ -322,7 +333,8 @@ def _alternatives(texts: Sequence[str]) -> str:
         return texts[0]
     comma = len(texts) == 2 or not any("," in text for text in texts)
     separator = ", " if comma else "; "
-    return f"{separator.join(texts[:-1])}{separator}or {texts[-1]}"
+    last = f", {texts[-1]}" if texts[-1].startswith("if ") else f" {texts[-1]}"
+    return f"{separator.join(texts[:-1])}{separator}or{last}"
 
 
 class DataError(Structured, ValueError):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from missdiff_fast.ops import reference
 
-SIZES = [0, 1, 3, 4, 15, 16, 17, 1023, 4096, 9001]  # panels have 16 weights, a GPU's blocks 1,024 and the CPU's 4,096
+SIZES = [0, 1, 3, 4, 15, 16, 17, 1023, 4096, 9001]  # panels: 16 weights; blocks: 1,024 on a GPU, 4,096 on the CPU
 
 
 def _state(size: int, device: torch.device, dtype: torch.dtype = torch.float32) -> list[Tensor]:

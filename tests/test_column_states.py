@@ -42,7 +42,7 @@ class Exact(nn.Module):
 
 
 def _model(table: pd.DataFrame, network: Exact) -> MissDiff:
-    model = MissDiff(steps=1, width=8, blocks=1, refine=0, random_state=0, verbose=False).fit(table)
+    model = MissDiff(steps=1, width=8, blocks=1, random_state=0).fit(table)
     assert isinstance(model._method, ColumnStates)
     model._method._networks = Networks(network, network)  # type: ignore[arg-type]
     return model

@@ -48,7 +48,7 @@ class Call:
 
 
 def make_network(layout: Layout, width: int = 20, blocks: int = 2, *, seed: int = 0) -> Denoiser:
-    """A network none of whose weights is 0."""
+    """A network in which no weight is 0."""
     g = torch.Generator().manual_seed(seed)
     network = Denoiser(layout, width, blocks, embedding=8)
     for weight in network.parameters():
@@ -85,8 +85,8 @@ def test_by_hand(backend: ModuleType) -> None:
         found = backend.mlp_sample(
             network, x, states, layout.offsets(), torch.tensor([2.0]), last, torch.arange(3), keys
         )
-    chances = torch.softmax(torch.tensor([0.0, 3.0], dtype=torch.float64), 0)
-    wanted = torch.cat([0.75 + expected[:, :1], 0.25 + chances.expand(3, 2)], 1)
+    probabilities = torch.softmax(torch.tensor([0.0, 3.0], dtype=torch.float64), 0)
+    wanted = torch.cat([0.75 + expected[:, :1], 0.25 + probabilities.expand(3, 2)], 1)
     wanted[1, 0] = 3.0  # clean
     assert_close("mlp_sample", found, wanted)
 
@@ -183,7 +183,7 @@ def test_a_hidden_cell_is_ignored_whatever_it_holds(backend: ModuleType) -> None
     assert torch.equal(replace(call, x=x).predict(backend), call.predict(backend))
 
 
-def test_a_network_that_overflows_says_so(native: ModuleType) -> None:
+def test_an_overflow_is_not_hidden(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
     call.network.inputs.weight.data *= 1e25
     assert not bool(torch.isfinite(call.predict(native)).any(1).all())
@@ -219,7 +219,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
 
 
 def _arguments(call: Call) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Those of the ops beneath."""
+    """The arguments of the ops in `torch.ops`."""
     weights, shift = pack(call.network), shifts(call.network, call.sigmas)
     network = (call.x, call.states, weights, call.offsets)
     return (*network, call.sigmas, shift, call.coefficients, call.rows, call.keys), (

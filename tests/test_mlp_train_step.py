@@ -1,4 +1,4 @@
-"""`mlp_train_step`: a whole training step of the default network in native code."""
+"""`mlp_train_step`: a training step of the default network in native code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Call:
     column_weight: Tensor | None = None
 
     def step(self, module: ModuleType, learning_rate: float = 0.01) -> tuple[Tensor, TrainingState]:
-        """The loss, and the state after; this call's own stays as it is."""
+        """The loss and the state after the step; this call's state is copied first."""
         state, b = copy.deepcopy(self.state), self.batch
         loss = module.mlp_train_step(
             *(state, b.table, b.rows, b.states, self.loss_states, b.sigma, b.weight, b.key),
@@ -62,7 +62,7 @@ class Call:
 
 
 def example(layout: Layout, size: int = 67, *, width: int = 20, blocks: int = 2, weighted: bool = True) -> Call:
-    """A network in the middle of its training: no step hangs on the sign of a tiny gradient."""
+    """A network amid training, so that no step depends on the sign of a tiny gradient."""
     g = torch.Generator().manual_seed(5)
     batch = make_batch(layout, size)
     network = make_network(layout, width, blocks)
@@ -148,7 +148,7 @@ def test_any_number_of_threads_gives_the_same_bits(native: ModuleType) -> None:
 def test_padding_stays_zero(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"], width=20)
     _, state = call.step(native)
-    assert torch.equal(lay_out(unflatten(state.network, state.weights)), state.weights)  # which fills up with zeros
+    assert torch.equal(lay_out(unflatten(state.network, state.weights)), state.weights)  # lay_out pads with zeros
 
 
 def test_a_step_without_loss_changes_no_weight(native: ModuleType) -> None:
@@ -269,7 +269,7 @@ def test_level_features_may_be_given(native: ModuleType) -> None:
 
 
 def _arguments(call: Call) -> tuple[Any, ...]:
-    """Those of the op beneath."""
+    """The arguments of the op in `torch.ops`."""
     s, b, network = call.state, call.batch, call.state.network
     schedule = torch.tensor([0.1, 1.0, 0.9], dtype=torch.float64)
     flat = (s.weights, s.exp_avg, s.exp_avg_sq, s.ema)

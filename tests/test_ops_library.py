@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -80,7 +81,7 @@ def step(x):
     ids=["compiled", "compiled with gradient", "in threads"],
 )
 def test_the_first_call_loads_the_ops(use):
-    """Importing the package loads nothing native; whatever calls an op first finds it with its fake and derivative."""
+    """Importing the package loads nothing native; the first call of any kind loads ops, fakes and derivatives."""
     if not _library.load():
         pytest.skip("installed without native ops")
     program = FIRST_USE + use + "assert torch.equal(found, step(x))\nprint('done')"
@@ -94,7 +95,7 @@ def test_build_info_tells_what_was_built_and_what_runs():
     assert all(isinstance(value, str) and value for value in info.values())
     assert info["torch"] == torch.__version__
     assert info["python"] == platform.python_version()
-    assert info["cuda"] == "none" or info["cuda"][0].isdigit()
+    assert info["cuda"] == "none" or info["cuda"][0].isdigit() or info["cuda"].startswith("no: ")
     if _library.load():
         assert info["native"] == "yes"
         assert info["simd"] in ("baseline", "avx2", "avx512")
@@ -219,6 +220,20 @@ def test_why_a_gpu_runs_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
+def test_kernels_that_could_not_be_built_are_told_of(
+    copy: Callable[[dict[str, str]], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "their build with /opt/nvcc failed"
+    library = copy({"_build.json": json.dumps(json.loads(BUILT) | {"cuda": "none", "cuda_reason": reason})})
+    assert library.build_info()["cuda"] == f"no: {reason}"
+    monkeypatch.setattr(library, "load", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    told = f"installed without its CUDA kernels ({reason}); with nvcc at hand run `MISSDIFF_CUDA=on pip"
+    with pytest.warns(RuntimeWarning, match=re.escape(told)):
+        assert library.load_cuda() is False
+    assert told in str(library.without_cuda(torch.device("cuda")))
+
+
 def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "load", lambda: True)
     monkeypatch.setattr(_library, "load_cuda", lambda: True)
@@ -238,6 +253,6 @@ def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is one for CUDA")
 def test_kernels_are_not_loaded_under_a_torch_for_the_cpu() -> None:
-    """Which would lack what they call."""
+    """A torch for the CPU lacks the functions that they call."""
     assert not _library.load_cuda()
     assert "missdiff_fast._cuda" not in sys.modules

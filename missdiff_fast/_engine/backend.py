@@ -57,7 +57,7 @@ class ReferenceBackend:
         x: Tensor,
         states: Tensor,
         offsets: Tensor,
-        levels: Tensor,
+        sigmas: Tensor,
         coefficients: Tensor,
         rows: Tensor,
         keys: Tensor,
@@ -65,7 +65,7 @@ class ReferenceBackend:
         precision: str = "bfloat16",
     ) -> Tensor:
         """As `missdiff_fast.ops.reference.mlp_sample`, with this backend's `step`; always float32."""
-        return reference.mlp_sample(network, x, states, offsets, levels, coefficients, rows, keys, step=self.step)
+        return reference.mlp_sample(network, x, states, offsets, sigmas, coefficients, rows, keys, step=self.step)
 
     def tile(self, network: nn.Module, device: torch.device) -> Tile:
         """As `Backend.tile`."""
@@ -103,11 +103,11 @@ class NativeBackend:
     adamw = staticmethod(ops.adamw)
     mlp_train_step = staticmethod(ops.mlp_train_step)
 
-    def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+    def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor:
         """As `missdiff_fast.ops.mlp_predict`, or as the reference where the native pass does not take the network."""
         if _has_pass(network, x.device):
-            return ops.mlp_predict(cast(Denoiser, network), x, states, level)
-        return reference.mlp_predict(network, x, states, level)
+            return ops.mlp_predict(cast(Denoiser, network), x, states, sigma)
+        return reference.mlp_predict(network, x, states, sigma)
 
     def mlp_sample(
         self,
@@ -115,7 +115,7 @@ class NativeBackend:
         x: Tensor,
         states: Tensor,
         offsets: Tensor,
-        levels: Tensor,
+        sigmas: Tensor,
         coefficients: Tensor,
         rows: Tensor,
         keys: Tensor,
@@ -123,7 +123,7 @@ class NativeBackend:
         precision: str = "bfloat16",
     ) -> Tensor:
         """As `missdiff_fast.ops.mlp_sample`, or as the reference where the native pass does not take the network."""
-        solver = x, states, offsets, levels, coefficients, rows, keys
+        solver = x, states, offsets, sigmas, coefficients, rows, keys
         if _has_pass(network, x.device):
             return ops.mlp_sample(cast(Denoiser, network), *solver, precision=precision)
         return reference.mlp_sample(network, *solver, step=self.step)

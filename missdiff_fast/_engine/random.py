@@ -57,11 +57,8 @@ def check_seed(random_state: object) -> int:
         if 0 <= random_state < 2**64:
             return int(random_state)
         raise argument_error("random_state", f"must lie in [0, 2**64), got {random_state}", random_state)
-    raise argument_type_error(
-        "random_state",
-        f"must be None, an integer or a NumPy generator, got {type(random_state).__name__}",
-        random_state,
-    )
+    rule = f"must be None, an integer or a NumPy generator, got {type(random_state).__name__}"
+    raise argument_type_error("random_state", rule, random_state)
 
 
 def derive(seed: int, purpose: str, index: int = 0) -> int:

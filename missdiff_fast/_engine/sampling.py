@@ -1,4 +1,4 @@
-"""Drawing rows: a solver run over tiles of rows, with known columns clean."""
+"""Drawing rows with a solver, tile by tile; known columns stay clean."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def draw(
 def _start(
     piece: EncodedTable, rows: Tensor, states: Tensor, sigma_max: float, key: Tensor, backend: Backend
 ) -> Tensor:
-    """Known cells as they are, noise of the greatest level elsewhere: ``[B, D]``."""
+    """Known cells, and noise of the greatest level elsewhere: ``[B, D]``."""
     known, zeros = states == CLEAN, torch.zeros(len(piece), device=piece.device)
     shown = torch.where(known, CLEAN, HIDDEN).to(torch.uint8)
     clean = backend.perturb(piece, torch.arange(len(piece), device=piece.device), shown, zeros, zeros, key)
@@ -97,7 +97,7 @@ def _start(
 
 
 def most_probable(groups: Tensor, layout: Layout, backend: Backend) -> Tensor:
-    """The code of the largest entry of each one-hot group, the first among equals.
+    """The code of the largest entry of each one-hot group; of equal ones, the first.
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ def fill(
     verbose: bool = False,
     desc: str = "fill",
 ) -> EncodedTable:
-    """The table with every missing cell drawn given the row's observed ones; arguments as in `draw`.
+    """The table with every missing cell drawn given the observed cells of its row; arguments as in `draw`.
 
-    The standardised value of a drawn cell, where the table has values, is that of the observed cell of the next greater
+    Where the table has standardised values, a drawn cell gets the value of the observed cell with the next greater
     score.
     """
     C = table.layout.num_continuous
@@ -144,7 +144,7 @@ def fill(
 
 
 def _look_up(scores: Tensor, known_scores: Tensor, known_values: Tensor) -> Tensor:
-    """The values of scores, by the pairs known in each column: all ``[N, C]``, those of known scores kept."""
+    """Values of all scores, read off the observed pairs of score and value in each column: all ``[N, C]``."""
     values = known_values.clone()
     for c in range(scores.shape[1]):
         hole = torch.isnan(known_scores[:, c])

@@ -76,12 +76,12 @@ class NativeStepper:
     def run(self, batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
         """As `Stepper.run`."""
         # Computed for all steps at once, which takes less time than step by step.
-        features = self.state.network.level_features(batches.sigma.flatten()).unflatten(0, batches.sigma.shape)
-        for batch, rate, known in zip(batches, rates, features, strict=True):
+        level_features = self.state.network.level_features(batches.sigma.flatten()).unflatten(0, batches.sigma.shape)
+        for batch, rate, known in zip(batches, rates, level_features, strict=True):
             progress.add(self.step(batch, rate, known))
 
-    def step(self, batch: TrainBatch, learning_rate: float, features: Tensor | None = None) -> Tensor:
-        """Take one step; the loss before it. ``features`` are the network's of the batch's noise levels."""
+    def step(self, batch: TrainBatch, learning_rate: float, level_features: Tensor | None = None) -> Tensor:
+        """Take one step; the loss before it. ``level_features`` are those of the batch's sigma, if already computed."""
         return ops.mlp_train_step(
             self.state,
             batch.table,
@@ -95,7 +95,7 @@ class NativeStepper:
             decay=decay_of(self.state.steps, self.ema),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
-            level_features=features,
+            level_features=level_features,
         )
 
     def finish(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import traceback
 from collections.abc import Collection, Mapping
@@ -104,16 +105,15 @@ class Wording:
         return None
 
     def _pass(self, remedy: errors.Pass) -> str | None:
-        if remedy.argument == "string_columns":
-            option, again = _AS_WRITTEN.get(self._command), ""
+        if remedy.argument == "string_columns" and self._command not in _AS_WRITTEN:
+            return f"{remedy.goal} run missdiff fit again with {written('--categorical', remedy.value)}"
+        settings = []
+        for one in (remedy, *remedy.more):
+            option = _AS_WRITTEN[self._command] if one.argument == "string_columns" else self._option(one.argument)
             if option is None:
-                option, again = "--categorical", "run missdiff fit again with "
-            return f"{remedy.goal}, {again}{written(option, remedy.value)}"
-        option = self._option(remedy.argument)
-        if option is None:
-            return None
-        setting = option if isinstance(remedy.value, bool) else written(option, remedy.value)
-        return f"{remedy.goal} {setting}" if remedy.goal in ("pass", "use") else f"{remedy.goal}, {setting}"
+                return None
+            settings.append(option if isinstance(one.value, bool) else written(option, one.value))
+        return f"{remedy.goal} {' '.join(settings)}"
 
     def _drop(self, remedy: errors.Drop) -> str | None:
         if "--drop" in self._options:
@@ -131,22 +131,22 @@ class Wording:
 
 
 def written(option: str, value: object) -> str:
-    r"""An option with its value as a shell takes them; once for each item of a list.
+    r"""An option with its value as a shell takes them; once for each item of a list, which are always quoted.
 
     Examples
     --------
     >>> print(written("--drop", ["a b", "it's", "--"]), written("--skip-rows", 2))
     --drop 'a b' --drop 'it'\''s' --drop='--' --skip-rows 2
     """
-    if isinstance(value, (list, tuple)):
-        return " ".join(written(option, item) for item in value)
-    text = str(value)
-    if isinstance(value, int):
-        return f"{option} {text}"
-    # The parser takes a word that begins with "-" for an option.
-    separator = "=" if text.startswith("-") else " "
-    quoted = text.replace("'", r"'\''")
-    return f"{option}{separator}'{quoted}'"
+    if not isinstance(value, (list, tuple)):
+        return f"{option} {shlex.quote(str(value))}"
+    words = []
+    for text in map(str, value):
+        # The parser takes a word that begins with "-" for an option.
+        separator = "=" if text.startswith("-") else " "
+        quoted = text.replace("'", r"'\''")
+        words.append(f"{option}{separator}'{quoted}'")
+    return " ".join(words)
 
 
 def report(error: Exception, wording: Wording, *, debug: bool) -> int:

@@ -1,4 +1,4 @@
-"""What a method of training gives to the model."""
+"""The interface between a model and its method."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from missdiff_fast.table import Codec, EncodedTable
 
 
 class Method(ABC):
-    """Trains on an encoded table; draws and imputes rows.
+    """Trains on an encoded table, draws rows and imputes.
 
     Parameters
     ----------
     codec : Codec
-        Of the table.
+        The table's.
     device : torch.device
         Where the networks are.
     backend : Backend
@@ -84,18 +84,18 @@ class Method(ABC):
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
-        """Everything learnt, by name."""
+        """All that fit has learnt, by name."""
 
     @abstractmethod
     def load(self, weights: dict[str, Tensor]) -> None:
-        """Take what `weights` gave. Raises KeyError or RuntimeError where it does not fit."""
+        """Restore what `weights` gave; KeyError or RuntimeError where it does not fit."""
 
 
 def empty_codes(table: EncodedTable) -> Tensor:
-    """Room for a code in every categorical cell: int16 ``[N, K]``."""
+    """An uninitialised code for every categorical cell: int16 ``[N, K]``."""
     return torch.empty((len(table), table.layout.num_categorical), dtype=torch.int16)
 
 
 def part(weights: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """The weights of one member, ``name.``, its name taken off."""
+    """The entries whose names begin with ``name.``, without that prefix."""
     return {key.removeprefix(f"{name}."): tensor for key, tensor in weights.items() if key.startswith(f"{name}.")}

@@ -1,4 +1,4 @@
-"""The default method: every column of a row is hidden, noisy or clean, and the network is told which."""
+"""The default method: each column of a row is hidden, noisy or clean, and the network sees which."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table import Codec, EncodedTable
 
-_BOUND_LEVELS = 100, 0.02, 20.0  # steps, least and greatest sigma: the range that training covers
+_BOUND_LEVELS = 100, 0.02, 20.0  # number of levels, least and greatest sigma: the range of training
 
 
 class ColumnStates(Method):
-    """One network for drawing, with all columns noisy or known ones clean, and for imputing, with missing ones hidden.
+    """Draws rows, with unknown columns noisy and known ones clean, and imputes, with missing columns hidden.
 
     See `missdiff_fast._engine.refinement` for its training.
     """
@@ -89,17 +89,17 @@ class ColumnStates(Method):
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
         first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
-        chances = torch.empty((len(table), last - first))
+        probabilities = torch.empty((len(table), last - first))
         for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
-            chances[a:b] = torch.softmax(logits[:, first:last], 1)
-        return chances
+            probabilities[a:b] = torch.softmax(logits[:, first:last], 1)
+        return probabilities
 
     @torch.inference_mode()
     def nll_bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
-        """As `Method.nll_bound`, of the encoded cells noised at the least level; the missing ones are hidden.
+        """As `Method.nll_bound`, of the encoded cells with noise of the least level; missing ones are hidden.
 
-        The network models the observed columns of a row by themselves, so the bound needs no factor for what is
-        missing (unlike that of the paper's Theorem 3.2).
+        The network models the observed columns of a row alone, so the bound needs no factor for the missing ones
+        (unlike that of the paper's Theorem 3.2).
         """
         process = variance_exploding(*_BOUND_LEVELS)
         bounds = torch.empty(len(table), dtype=torch.float64)
@@ -123,7 +123,7 @@ class ColumnStates(Method):
             prediction = network(x0 + sigma * eps, sigma * ones[:1], states)
             groups = torch.split(prediction[:, : layout.width], [layout.num_continuous, *layout.cardinalities], 1)
             guess = torch.cat([groups[0], *(torch.softmax(group, 1) for group in groups[1:])], 1)
-            # The noise that leads from the predicted clean row to this one errs by the row's error over sigma.
+            # The error of the predicted noise is the error of the predicted clean row divided by sigma.
             errors[:, t] = torch.where(observed, ((guess - x0) / sigma).double() ** 2, 0.0).sum(1)
             bar.update()
         return evidence_bound(process, errors, x0.double(), observed)

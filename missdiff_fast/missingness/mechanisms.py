@@ -284,7 +284,7 @@ def _logistic(
                 value=ratio,
                 remedy=(
                     Adjust("lower", ("ratio", "observed_share")),
-                    Pass("target", "columns", goal="count only the other columns"),
+                    Pass("target", "columns", goal="count only the other columns,"),
                 ),
                 joint="; ",
             )

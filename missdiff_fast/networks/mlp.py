@@ -59,7 +59,7 @@ class Denoiser(nn.Module):
     layout : Layout
         Columns of the encoded row.
     width, blocks, embedding : int
-        Width of the hidden row, number of residual blocks, size of the noise level's Fourier features.
+        Width of the hidden rows, number of residual blocks, number of Fourier features of a noise level.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Denoiser(nn.Module):
         x : Tensor
             Noisy rows, ``[B, D]``; hidden columns are ignored.
         sigma : Tensor
-            Noise level, ``[B]``, or ``[1]`` where all rows share it.
+            Noise level, ``[B]``, or ``[1]`` if all rows share it.
         states : Tensor
             uint8 ``[B, J]``.
         prepared : Prepared, optional
@@ -128,7 +128,7 @@ class Denoiser(nn.Module):
         noisy = states == NOISY
         flags = torch.cat([noisy, states == CLEAN], 1).to(sigma.dtype)
         scale = torch.rsqrt(torch.where(noisy[:, self.groups], level**2, 0.0) + self.variance)
-        # c_skip and c_out of Karras et al.; where a column is hidden its x0 is the network's output itself.
+        # c_skip and c_out of Karras et al.; a hidden column's x0 is the network's output itself.
         scores, total = noisy[:, : self.num_continuous], level**2 + 1
         skip = torch.where(scores, 1 / total, 0.0)
         gain = torch.where(scores, level * torch.rsqrt(total), 1.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from missdiff_fast.ops import _library
 
 _REGISTRATIONS: list[Callable[[], None]] = []
 _LOCK = threading.Lock()
+_loaded: bool | None = None  # None until the first call
 
 
 def when_loaded(register: Callable[[], None]) -> Callable[[], None]:
@@ -43,24 +43,22 @@ def load() -> bool:
     >>> isinstance(load(), bool)
     True
     """
+    global _loaded
     with _LOCK:  # columns are encoded in several threads, and PyTorch refuses a second registration
-        return _load()
-
-
-@cache
-def _load() -> bool:
-    if not _library.load():
-        return False
-    for register in _REGISTRATIONS:
-        register()
-    with suppress(ImportError):  # `_library.without_cuda` raises it again where a CUDA device is asked for
-        _library.load_cuda()
-    return True
+        if _loaded is None:
+            found = _library.load()
+            if found:
+                for register in _REGISTRATIONS:
+                    register()
+                with suppress(ImportError):  # `_library.without_cuda` raises it where a CUDA device is asked for
+                    _library.load_cuda()
+            _loaded = found
+        return _loaded
 
 
 @torch.compiler.assume_constant_result  # Dynamo then loads the ops while it traces, and does not trace the loading
 def _is_loaded() -> bool:
-    return load()
+    return _loaded or load()
 
 
 def op(name: str) -> Any:

@@ -16,24 +16,12 @@ FLAT = ("weights", "exp_avg", "exp_avg_sq", "ema")
 def adamw(
     weights: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, ema: Tensor, gradient: Tensor, schedule: Tensor
 ) -> None:
-    """One step of AdamW and of the weights' moving average, in place, as `missdiff_fast.ops.reference.adamw`.
+    """One step of AdamW and of the weights' exponential moving average, in place, in one pass over memory.
 
-    One pass over memory. On a GPU the kernel reads the schedule, so that the host can write the next step's without
-    waiting. Not differentiable.
-
-    Parameters
-    ----------
-    weights, exp_avg, exp_avg_sq, ema : Tensor
-        float32 ``[P]``, contiguous, without gradient; on a GPU aligned to 16 bytes.
-    gradient : Tensor
-        float32 ``[P]``.
-    schedule : Tensor
-        float64 ``[3]``, on the same device.
-
-    Raises
-    ------
-    RuntimeError
-        Two of the tensors to be changed share memory.
+    Arguments as in `missdiff_fast.ops.reference.adamw`, the first five of them float32. The four that change must be
+    contiguous, need no gradient and, on a GPU, be aligned to 16 bytes; if two of them share memory, a RuntimeError is
+    raised. On a GPU the kernel reads the schedule, so that the host can write the next step's without waiting. Not
+    differentiable.
 
     Examples
     --------

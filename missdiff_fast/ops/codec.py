@@ -14,29 +14,10 @@ from missdiff_fast.ops._native import op, when_loaded
 def encode(
     cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None
 ) -> Tensor:
-    """The normal scores of a continuous column's cells, as `missdiff_fast.ops.reference.encode` gives them.
+    """The normal scores of a continuous column's cells: normal quantiles of their ranks among the observed cells.
 
-    The calling thread alone computes, so that several threads can encode a column each. Not differentiable.
-
-    Parameters
-    ----------
-    cells : Tensor
-        float32, float64 or int64 ``[N]``, none of them NaN.
-    keys : Tensor
-        cells' dtype ``[V]``, strictly ascending, at least one.
-    ends : Tensor
-        float64 ``[V + 1]``, ascending from 0 to 1.
-    boundaries : Tensor
-        float32 ``[V - 1]``, strictly ascending.
-    count : int
-        At least 1.
-    share : Tensor, optional
-        float64 ``[N]``, from 0 up to 1; 0.5 by default.
-
-    Returns
-    -------
-    Tensor
-        float32 ``[N]``.
+    Arguments and result as in `missdiff_fast.ops.reference.encode`; no keys, or a count below 1, raise ValueError. The
+    calling thread alone computes, so that several threads can encode a column each. Not differentiable.
 
     Examples
     --------
@@ -59,23 +40,9 @@ def encode(
 
 
 def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    """Bins of scores and codes of one-hot groups, bitwise those of `missdiff_fast.ops.reference.decode`.
+    """Bins of scores among their column's boundaries, and codes of one-hot groups.
 
-    Not differentiable.
-
-    Parameters
-    ----------
-    x : Tensor
-        ``[B, D]``, float32 or float64.
-    offsets, starts : Tensor
-        int64 ``[K + 1]`` and ``[C + 1]``.
-    boundaries : Tensor
-        ``[M]``, x's dtype, ascending within each column.
-
-    Returns
-    -------
-    bin_index, codes : Tensor
-        int32 ``[B, C]`` and int16 ``[B, K]``.
+    Arguments and result as in `missdiff_fast.ops.reference.decode`. Not differentiable.
 
     Examples
     --------

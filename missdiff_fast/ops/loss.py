@@ -23,30 +23,12 @@ def masked_loss(
     mean_weight: float = 0.3,
     column_weight: Tensor | None = None,
 ) -> Tensor:
-    """Loss of a prediction of x0 over observed cells, as `missdiff_fast.ops.reference.masked_loss` defines it.
+    """Loss of a prediction of x0 over observed cells that are not clean, with its gradient in one pass over memory.
 
-    One pass computes the value and the gradient, which the backward pass then only scales; the gradient is exactly 0 at
-    every cell that does not enter. Differentiable once, with respect to ``prediction``.
-
-    Parameters
-    ----------
-    prediction : Tensor
-        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, both accumulated in float32.
-    table : EncodedTable
-        With ``values``, else ValueError.
-    rows, states : Tensor
-        int64 ``[B]`` and uint8 ``[B, J]``.
-    weight : Tensor
-        ``[B]``, the table's dtype.
-    mean_weight : float
-        Weight of the conditional mean.
-    column_weight : Tensor, optional
-        ``[J]``, the table's dtype; ones by default.
-
-    Returns
-    -------
-    Tensor
-        A scalar, float32 or float64.
+    Arguments and result as in `missdiff_fast.ops.reference.masked_loss`. A float64 table needs a float64 prediction; a
+    float32 table one in float32 or bfloat16, which are both accumulated in float32. Weights have the table's dtype.
+    Differentiable once, with respect to ``prediction``: the backward pass only scales the gradient, which is exactly 0
+    at every cell that does not enter.
 
     Examples
     --------
@@ -84,10 +66,10 @@ def loss_and_gradient(
 
 
 def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, states: Tensor, key: Tensor) -> Tensor:
-    """Squared error of a prediction of eps, as `missdiff_fast.ops.reference.masked_noise_loss` defines it.
+    """Mean squared error of a prediction of eps, which the kernel draws again, with its gradient in one pass.
 
-    The kernel draws the noise again from ``key``, int64 ``[2]``. ``prediction`` is ``[B, D]``; dtypes, derivative and
-    all else as in `masked_loss`.
+    Arguments and result as in `missdiff_fast.ops.reference.masked_noise_loss`; dtypes and derivative as in
+    `masked_loss`.
 
     Examples
     --------

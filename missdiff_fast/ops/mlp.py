@@ -26,30 +26,22 @@ from missdiff_fast.table.encoded import EncodedTable
 
 
 def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, sigma: Tensor, *, precision: str | None = None) -> Tensor:
-    """The network's prediction at one noise level, as `missdiff_fast.ops.reference.mlp_predict`.
+    """The network's prediction at one noise level, in one pass over tiles of rows. Not differentiable.
 
-    One pass over tiles of 60 rows whose activations stay in the cache; on a CUDA device tiles of 16 rows, in registers.
-    A row's result depends on that row alone. The weights are read at each call. Not differentiable.
+    Activations stay in the cache for a tile of 60 rows, or in registers for a tile of 16 rows on a CUDA device. A row's
+    result depends on that row alone. The weights are read at each call. Arguments and result as in
+    `missdiff_fast.ops.reference.mlp_predict`, except:
 
     Parameters
     ----------
     network : Denoiser
         float32, on x's device (else TypeError); on a CUDA device at most 512 wide (else ValueError).
-    x : Tensor
-        ``[B, D]``, float32.
-    states : Tensor
-        uint8 ``[B, J]``.
-    sigma : Tensor
-        ``[1]``, float32.
+    x, sigma : Tensor
+        float32.
     precision : str, optional
         Of the factors of matrix products on a CUDA device, whose sums are float32: "float32" or "bfloat16". By default
         float32 up to a width of 256, for which every GPU has the shared memory, and bfloat16 beyond. The CPU computes
         in float32.
-
-    Returns
-    -------
-    Tensor
-        ``[B, D + C]``.
 
     Examples
     --------
@@ -79,36 +71,22 @@ def mlp_sample(
     *,
     precision: str = "bfloat16",
 ) -> Tensor:
-    """All steps of a solver in one pass over tiles of rows, as `missdiff_fast.ops.reference.mlp_sample`.
+    """All steps of a solver in one pass over tiles of rows. Not differentiable.
 
-    The activations of a tile of 60 rows stay in the cache through all steps; on a CUDA device they stay in registers,
-    and all steps are one launch. Row i of the result depends on row i of the arguments alone. Not differentiable.
+    Activations stay in the cache, or in registers on a CUDA device, where all steps are one launch. Row i of the result
+    depends on row i of the arguments alone. Arguments and result as in `missdiff_fast.ops.reference.mlp_sample`,
+    except:
 
     Parameters
     ----------
     network : Denoiser
-        float32, on x's device (else TypeError); on a CUDA device at most 512 wide (else ValueError).
-    x : Tensor
-        ``[B, D]``, float32.
-    states : Tensor
-        uint8 ``[B, J]``.
+        As in `mlp_predict`.
+    x, sigmas, coefficients : Tensor
+        float32.
     offsets : Tensor
-        The network's, int64 ``[K + 1]``.
-    sigmas : Tensor
-        ``[steps]``, float32.
-    coefficients : Tensor
-        ``[steps, 4]``, float32.
-    rows : Tensor
-        int64 ``[B]``.
-    keys : Tensor
-        int64 ``[steps, 2]``.
+        The network's, else ValueError.
     precision : str
         As in `mlp_predict`. Cells, normalisation, probabilities and the solver are float32 in any case.
-
-    Returns
-    -------
-    Tensor
-        ``[B, D]``.
 
     Examples
     --------
@@ -156,37 +134,22 @@ def mlp_train_step(
     column_weight: Tensor | None = None,
     level_features: Tensor | None = None,
 ) -> Tensor:
-    """One training step in one call, as `missdiff_fast.ops.reference.mlp_train_step`.
+    """One training step in one call, float32.
 
     Tiles of 128 rows are gathered, noised and predicted, and their gradients are added in an order that does not depend
     on the number of threads. Where the state's weights are not in panels, as on a GPU, the step is
-    `missdiff_fast.ops.mlp_composed.composed_train_step`. All float32.
+    `missdiff_fast.ops.mlp_composed.composed_train_step`. Arguments and result as in
+    `missdiff_fast.ops.reference.mlp_train_step`, and:
 
     Parameters
     ----------
-    state : TrainingState
-        Changed in place, ``steps`` by one.
-    table : EncodedTable
-        With ``values`` and of the network's layout, else ValueError.
-    rows : Tensor
-        int64 ``[B]``, each in [0, N).
-    states, loss_states : Tensor
-        uint8 ``[B, J]``.
-    sigma, weight : Tensor
-        ``[B]``.
-    key : Tensor
-        int64 ``[2]``.
-    learning_rate, decay, mean_weight : float
-        As in the reference.
-    column_weight : Tensor, optional
-        ``[J]``.
     level_features : Tensor, optional
         ``state.network.level_features(sigma)``: a caller can compute those of many steps at once, which is faster.
 
-    Returns
-    -------
-    Tensor
-        The loss before the step, a scalar.
+    Raises
+    ------
+    ValueError
+        The table has no ``values``, or its layout is not the network's.
 
     Examples
     --------

@@ -24,30 +24,10 @@ def perturb(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Tensor:
-    """Noisy rows of a table, as `missdiff_fast.ops.reference.perturb` makes them, in one pass over memory.
+    """Gather rows, expand codes to one-hot groups, and hide, noise or keep each column, in one pass over memory.
 
-    Differentiable with respect to ``table.continuous``, ``alpha`` and ``sigma``. An infinite cell is passed on as it
-    is.
-
-    Parameters
-    ----------
-    table : EncodedTable
-        float32 or float64.
-    rows : Tensor
-        int64 ``[B]``, each in [0, N).
-    states : Tensor
-        uint8 ``[B, J]``.
-    alpha, sigma : Tensor
-        ``[B]``, the table's dtype.
-    key : Tensor
-        int64 ``[2]``.
-    low, high : float
-        Values of a one-hot column that is off and on.
-
-    Returns
-    -------
-    Tensor
-        x_t, ``[B, D]``, the table's dtype.
+    Arguments and result as in `missdiff_fast.ops.reference.perturb`; the table is float32 or float64. Differentiable
+    with respect to ``table.continuous``, ``alpha`` and ``sigma``. An infinite cell is passed on as it is.
 
     Examples
     --------

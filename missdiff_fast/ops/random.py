@@ -10,21 +10,7 @@ from missdiff_fast.ops._native import op, when_loaded
 
 
 def uniform(rows: Tensor, columns: int, key: Tensor) -> Tensor:
-    """Uniform numbers in (0, 1), bitwise those of `missdiff_fast.ops.reference.uniform`.
-
-    Parameters
-    ----------
-    rows : Tensor
-        int64 ``[B]``.
-    columns : int
-        At least 0.
-    key : Tensor
-        int64 ``[2]``.
-
-    Returns
-    -------
-    Tensor
-        float32 ``[B, columns]``.
+    """Uniform numbers in (0, 1): arguments, result and every bit as in `missdiff_fast.ops.reference.uniform`.
 
     Examples
     --------
@@ -38,9 +24,7 @@ def uniform(rows: Tensor, columns: int, key: Tensor) -> Tensor:
 
 
 def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
-    """Standard normal numbers, bitwise those of `missdiff_fast.ops.reference.normal`.
-
-    Arguments and result as in `uniform`.
+    """Standard normal numbers: arguments, result and every bit as in `missdiff_fast.ops.reference.normal`.
 
     Examples
     --------

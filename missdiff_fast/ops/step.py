@@ -31,33 +31,10 @@ def step(
     *,
     softmax: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """One solver step with its noise, clean cells kept, as `missdiff_fast.ops.reference.step` computes it.
+    """One solver step with its noise, clean cells kept, in one pass over memory.
 
-    Differentiable with respect to ``x``, ``prediction`` and ``previous``.
-
-    Parameters
-    ----------
-    x : Tensor
-        ``[B, D]``, float32 or float64.
-    prediction : Tensor
-        ``[B, D]`` or wider, x's dtype or bfloat16.
-    previous : Tensor, optional
-        ``[B, D]``, x's dtype.
-    states : Tensor
-        uint8 ``[B, J]``.
-    offsets : Tensor
-        int64 ``[K + 1]``.
-    coefficients : Tensor
-        ``[4]``, x's dtype.
-    rows, key : Tensor
-        int64 ``[B]`` and ``[2]``.
-    softmax : bool
-        Whether one-hot groups of the prediction are logits.
-
-    Returns
-    -------
-    next, p : Tensor
-        Both ``[B, D]``, x's dtype.
+    Arguments and result as in `missdiff_fast.ops.reference.step`. Differentiable with respect to ``x``, ``prediction``
+    and ``previous``.
 
     Examples
     --------

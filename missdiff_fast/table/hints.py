@@ -47,7 +47,7 @@ def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: 
         }
         text = next(iter(first.values()))
         problem = f"{source}: the first row holds texts such as {text!r} where all others hold numbers"
-        remedy: Remedy = LeaveOut("header", False, when="as it looks like a header")
+        remedy: Remedy = LeaveOut("header", False, when="if it is the header")
         if header:
             when = "if it is the header and the line before it is none"
             remedy = Pass("skip_rows", skip_rows + 1, when=when)
@@ -73,10 +73,11 @@ def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
         often = sorted(marks, key=lambda text: -len(marks[text]))
         each = "; ".join(f"{text!r} in {_columns(marks[text])}" for text in often[:_SHOWN])
         more = f"; and {len(often) - _SHOWN} more" if len(often) > _SHOWN else ""
-        problem = f"{source} holds {each}{more}, which count as categories, and so do the numbers or dates beside them"
+        problem = f"{source} holds {each}{more}: such texts are categories, and so are the numbers or dates beside them"
         columns = list(dict.fromkeys(name for text in often for name in marks[text]))
-        remedy = Pass("missing_values", often[:_SHOWN], goal="name them", when="if they stand for missing cells")
-        warnings.warn(DataWarning("marks", problem, columns=columns, value=often, remedy=remedy), stacklevel=_STACK + 1)
+        remedy = Pass("missing_values", often[:_SHOWN], goal="name them,", when="if they stand for missing cells")
+        warning = DataWarning("marks", problem, columns=columns, value=often, remedy=remedy, joint="; ")
+        warnings.warn(warning, stacklevel=_STACK + 1)
 
 
 def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
@@ -91,7 +92,7 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
             more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
             problem = f"{source}: column {name!r} holds {cells[0]!r}{more}, {kind}, so that the whole column is text"
             remedies: list[Remedy] = [Do("mend it")]
-            remedies.append(Pass("missing_values", cells[:_SHOWN], goal="have it count as missing"))
+            remedies.append(Pass("missing_values", cells[:_SHOWN], goal="have it count as missing,"))
             if "whole" in kind:
                 amounts = "if they are amounts"
                 remedies.append(Do("write one of the numbers with a decimal point", when=amounts))
@@ -109,7 +110,7 @@ def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
         more = f", and in {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         problem = f"{source}: columns of numbers lose leading zeros ({each}{more})"
         names = [str(name) for name in found]
-        remedy = Pass("string_columns", names, goal="read them as text", when="if they are codes")
+        remedy = Pass("string_columns", names, goal="read them as text,", when="if they are codes")
         warnings.warn(DataWarning("zeros", problem, columns=list(found), remedy=remedy), stacklevel=_STACK)
 
 

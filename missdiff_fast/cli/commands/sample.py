@@ -31,7 +31,10 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         help="skip rows 0 to N - 1 of the sample: with the same seed, chunks continue one another",
     )
     parser.add_argument(
-        "--seed", metavar="N", type=int, help="draws the same rows again (default: the seed of fit, if it had one)"
+        "--seed",
+        metavar="N",
+        type=int,
+        help="draws the same rows again (default: the seed of fit, if it had one)",
     )
     add_device(parser)
     add_quiet(common)

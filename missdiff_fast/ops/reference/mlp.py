@@ -117,7 +117,7 @@ def mlp_train_step(
     state : TrainingState
         Changed in place, ``steps`` by one.
     table, rows, states
-        As in `perturb`, whose alpha is 1.
+        As in `perturb`, whose alpha is 1; the table with ``values`` and of the network's layout.
     loss_states : Tensor
         States as `masked_loss` takes them, uint8 ``[B, J]``: clean columns do not enter the loss.
     sigma, weight : Tensor
