@@ -46,7 +46,7 @@ def checked(rows: int) -> pd.DataFrame:
     """The table. In a few steps on it all implementations have had the same losses."""
     frame = simulate_mimic4ed(rows, random_state=0)
     losses = {
-        name: fit_and_sample(frame, name, philox=True, steps=CHECKED_STEPS, refine=False).history_["loss"]
+        name: fit_and_sample(frame, name, philox=True, steps=CHECKED_STEPS, refine=0).history_["loss"]
         for name in IMPLEMENTATIONS
     }
     for name in IMPLEMENTATIONS[1:]:
@@ -112,7 +112,7 @@ def bench_paper_on_card(card: CardRun) -> None:
     settings = {**settings_of(card, 0, PAPER_STEPS), **({"steps": 100} if card.trial else {})}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        history = MissDiff("paper", **settings).fit(holes).history_
+        history = MissDiff(preset="paper", **settings).fit(holes).history_
     first, last = history.iloc[0], history.iloc[-1]
     steps = int(last["step"] - first["step"])
     each = float(last["seconds"] - first["seconds"]) / steps
