@@ -51,9 +51,9 @@ class Case:
         self.networks, self.workload = make_networks(workload.table.layout), workload.head(ROWS)
         solver = SolverConfig()
         sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
-        self.x, self.levels = solver.sigma_max * self.workload.x, sigmas[:-1].float()
+        self.x, self.sigmas = solver.sigma_max * self.workload.x, sigmas[:-1].float()
         keys = workload.key.expand(solver.steps, 2)
-        self.solver = (workload.table.offsets, self.levels, dpm_solver_2m(sigmas).float(), self.workload.rows, keys)
+        self.solver = (workload.table.offsets, self.sigmas, dpm_solver_2m(sigmas).float(), self.workload.rows, keys)
 
     @torch.inference_mode()
     def sample(self, implementation: str) -> Tensor:
@@ -72,7 +72,7 @@ class Case:
         """Those of every tile and step, without the states' share of the first layer, which no step changes."""
         rows = min(TILE, len(self.x))
         sizes = forward_sizes(self.networks["native"], rows, inputs=self.x.shape[1])
-        return Products(sizes, times=len(self.levels) * len(self.x) // rows)
+        return Products(sizes, times=len(self.sigmas) * len(self.x) // rows)
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def batches(workload: Workload, implementations: list[str]) -> list[TrainBatch]:
         plain = make_stepper(w, implementation, philox=True)
         assert_close("masked_loss", loss, plain.step(batch_of(w), RATE))
         gradients = [p.grad for p in plain.network.parameters() if p.grad is not None]
-        assert_close("mlp_train_step.grad", 10 * native.state.mean, lay_out(gradients))
+        assert_close("mlp_train_step.grad", 10 * native.state.exp_avg, lay_out(gradients))
     count = min(STEPS, len(workload.rows) // ROWS)
     return [batch_of(workload.piece(i * ROWS, (i + 1) * ROWS)) for i in range(count)]
 

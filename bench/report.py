@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import figures
 import pandas as pd
 import store
 from gpu import summary
@@ -237,8 +238,10 @@ def _number(value: float | None, digits: int = 2) -> str:
 def current() -> dict[str, str]:
     """The text of every place, from what is stored now."""
     scales = {"scale": store.read(store.SCALE), "codec": store.read(store.CODEC)}
-    speed = pd.read_csv(store.CENSUS) if store.CENSUS.exists() else pd.DataFrame()
-    return blocks(store.read(), store.read(store.PROFILE), scales, speed, store.cards(), has_plot=PLOT.exists())
+    speed, quality = (pd.read_csv(path) if path.exists() else pd.DataFrame() for path in (store.CENSUS, store.QUALITY))
+    runs, cards = store.read(), store.cards()
+    found = blocks(runs, store.read(store.PROFILE), scales, speed, cards, has_plot=PLOT.exists())
+    return {**found, "figures": figures.table(quality, speed, scales["scale"], runs.get("full", {}), cards)}
 
 
 def plot_shares(run: Run, path: Path) -> None:

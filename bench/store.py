@@ -18,6 +18,7 @@ PROFILE = RESULTS / "profile.json"
 SCALE = RESULTS / "mimic_scale.json"
 CODEC = RESULTS / "codec_scale.json"
 CENSUS = RESULTS / "census_speed.csv"
+QUALITY = RESULTS / "census_quality.csv"
 # A change anywhere but in what the benchmarks write themselves marks the commit.
 _SOURCES = (":/", *(f":(top,exclude){path}" for path in ("bench/results", "docs", "README.md")))
 

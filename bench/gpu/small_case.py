@@ -163,7 +163,7 @@ def mlp_train_step(batch: Batch, device: torch.device) -> None:
         state, b = TrainingState.of(network), on(where, batch)
         arguments = state, b.table, b.rows, b.states, b.states, b.sigma, b.weight, b.key
         losses = torch.stack([module.mlp_train_step(*arguments, learning_rate=1e-3, decay=0.9) for _ in range(2)])
-        state.write_average()
+        state.write_ema()
         found.append([losses, *network.parameters()])
     for result, truth in zip(*found, strict=True):
         _near(result, truth, PRECISIONS["bfloat16"])
