@@ -50,7 +50,7 @@ def make_network(w: Workload, kind: type[Denoiser], width: int = 96) -> Denoiser
 
 
 def make_networks(layout: Layout) -> dict[str, Denoiser]:
-    """One network, with an output that is not 0, as each implementation runs it."""
+    """One network, with an output that is not 0, for each implementation."""
     torch.manual_seed(0)
     networks = {"native": Denoiser(layout), "eager": EagerDenoiser(layout), "compile": CompiledDenoiser(layout)}
     torch.nn.init.normal_(networks["native"].outputs.weight, std=0.1)
@@ -120,7 +120,7 @@ def rows_to_loss(
     network: Denoiser, continuous: Tensor, codes: Tensor, values: Tensor, rows: Tensor, states: Tensor,
     loss_states: Tensor, sigma: Tensor, weight: Tensor, noise: Tensor | None, mean_weight: float, column_weight: Tensor,
 ) -> Tensor:  # fmt: skip
-    """All of a training step that is differentiated, to be one graph."""
+    """From rows to the loss of a training step, as one graph."""
     x = baselines.perturb(continuous, codes, rows, states, torch.ones_like(sigma), sigma, noise)
     prediction = network(x, sigma, states)
     weights = weight, mean_weight, column_weight

@@ -96,7 +96,7 @@ def row_energy(
 
     The formula and the arguments are those of `draw_errors`, and the distance of two rows is the square root of the sum
     over the row's hidden cells of the squared distances there. Unlike the cells' distances it measures whether a row's
-    holes are filled consistently with each other. Constant columns of numbers are left out; NaN without a hidden cell in
+    holes are filled consistently. Constant columns of numbers are left out; NaN without a hidden cell in
     another one.
 
     Examples
