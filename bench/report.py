@@ -3,8 +3,8 @@
     python bench/report.py
 
 A page marks the place of a table by ``<!-- bench: NAME -->`` and ``<!-- end -->``; what stands between is replaced. So
-no figure of a page is typed, and a test holds the pages to the results. A dash is a figure that is not stored. It draws
-docs/shares.png, too.
+no figure of a page is typed, and a test compares the pages with the results. A dash is a figure that is not stored.
+docs/shares.png is drawn, too.
 """
 
 from __future__ import annotations

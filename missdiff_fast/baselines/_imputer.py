@@ -1,4 +1,4 @@
-"""What all imputers share: the table in and out, and the observed cells kept."""
+"""Base of all imputers: tables in and out, observed cells kept."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Imputer(ABC):
         seed = check_seed(self.random_state)
         encoder = Encoder.fit(X, categorical_columns, self.missing_values, self.max_categories)
         cells = encoder.encode(X)
-        self.__dict__.pop("encoder_", None)  # a fit that fails leaves nothing that looks fitted
+        self.__dict__.pop("encoder_", None)  # a failed fit must not leave a model that looks fitted
         self._learn(encoder, cells, seed)
         self.encoder_, self.columns_ = encoder, encoder.codec.columns
         return self

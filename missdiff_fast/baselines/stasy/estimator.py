@@ -141,7 +141,7 @@ class STaSy(BaseEstimator):
         self._check()
         categorical_columns = as_names(categorical_columns)
         seed, device = check_seed(self.random_state), resolve_device(self.device)
-        # Learnt from all observed cells, so that ranges and categories do not hang on which rows are complete.
+        # Learnt from all observed cells, so that ranges and categories do not depend on which rows are complete.
         encoder = Encoder.fit(X, categorical_columns, self.missing_values, self.max_categories)
         if self.complete == "delete":
             rows = delete_incomplete(X, self.missing_values, categorical_columns)
