@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import store
 import torch
-from environment import describe, facts
 from fresh import Steps, run_alone
 from timing import FULL_SIZE
 from torch import Tensor
@@ -98,8 +97,8 @@ def main() -> None:
         print(json.dumps(run(most, threads)))
         return
     torch.set_num_threads(threads)
-    known, runs = facts(), []
-    print(describe(known))
+    known, runs = store.facts(), []
+    print(store.describe(known))
     for rows in sorted({most // 100, min(FULL_SIZE, most), most}):
         found = run_alone(__file__, rows=rows, threads=threads)
         runs.append(found)

@@ -2,9 +2,9 @@
 
     python bench/gpu/resources.py [--save]
 
-Kernels that take more registers, or spill more of them to memory, than csrc/cuda/resources.json allows are told, and so
-are kernels that it does not know; the exit status is then 1. ``--save`` stores what the build took. Needs a build in
-the project's folder with MISSDIFF_CUDA=on and CMAKE_ARGS=-DMISSDIFF_RECORD_RESOURCES=ON.
+Kernels that use or spill more registers than csrc/cuda/resources.json allows are reported, and so are kernels that it
+does not know; the exit status is then 1. ``--save`` stores what the build took. Needs a build in the project's folder
+with MISSDIFF_CUDA=on and CMAKE_ARGS=-DMISSDIFF_RECORD_RESOURCES=ON.
 """
 
 from __future__ import annotations

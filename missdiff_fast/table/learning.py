@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import argument_error
 from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
@@ -34,7 +35,9 @@ def learn_columns(
     if not len(frame.columns) or not len(frame):
         raise ValueError(f"the frame is empty ({len(frame)} rows, {len(names)} columns): give at least one of each")
     if not 2 <= max_categories <= MAX_CATEGORIES:
-        raise ValueError(f"max_categories must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}")
+        raise argument_error(
+            "max_categories", f"must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}", max_categories
+        )
     chosen = _chosen(as_names(categorical_columns), names)
     markers = Markers.of(missing_values)
 
@@ -73,7 +76,8 @@ def learn_columns(
 def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
     unknown = [name for name in columns or () if name not in names]
     if unknown:
-        raise ValueError(f"categorical_columns names {unknown}, which the frame has not; it has {names}")
+        rule = f"names {unknown}, not in the table; it has {names}"
+        raise argument_error("categorical_columns", rule, unknown, kind="columns")
     return set(columns or ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from missdiff_fast.errors import Convert, DataError, DataTypeError, Do, Drop
 from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
 from missdiff_fast.table.schema import Name, Refusals, Schema, check_frame
@@ -33,14 +34,14 @@ class Reader:
         names = check_frame(frame)
         extra = [name for name in names if name not in schema]
         if extra:
-            raise ValueError(f"columns {extra} were not there in fit: drop them, frame.drop(columns={extra})")
+            drop = Drop(tuple(extra), what="them")
+            raise DataError("columns", f"columns {extra} were not there in fit", columns=extra, remedy=drop)
         # Taken from the frame here, in one thread: pandas fills a cache as it looks columns up.
         self.columns = {name: series for name, (_, series) in zip(names, frame.items(), strict=True)}
         absent = [name for name in schema.names if name not in self.columns]
         if absent and not partial:
-            raise ValueError(
-                f"columns {absent} are not in the frame: add them, with missing cells if they are not known"
-            )
+            add = Do("add them, with missing cells if they are not known")
+            raise DataError("columns", f"columns {absent} are not in the table", columns=absent, remedy=add)
         self._schema, self._markers = schema, markers
         self._refused: dict[Name, RefusedError] = {}
         self._wrong: dict[Name, str] = {}
@@ -74,7 +75,8 @@ class Reader:
         refusals.raise_any()
         wrong = [self._wrong[name] for name in self.columns if name in self._wrong]
         if wrong:
-            raise TypeError(f"{'; '.join(wrong)}: convert, e.g. frame[column].astype(...)")
+            names = [name for name in self.columns if name in self._wrong]
+            raise DataTypeError("family", "; ".join(wrong), columns=names, remedy=Convert("learnt"))
 
 
 def _agree(cells: Cells, family: str) -> bool:
