@@ -14,7 +14,7 @@ STAMPS := $(VENV)/stamps
 NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
 CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: demo test bench bench-check bench-save bench-gpu lint format quality clean
+.PHONY: demo test bench bench-check bench-save bench-gpu lint format quality clean install docs graph
 
 demo: $(STAMPS)/demo
 	$(BIN)/missdiff demo
@@ -64,6 +64,18 @@ format: $(STAMPS)/dev
 clean:
 	rm -rf $(VENV) build dist *.egg-info missdiff_fast/_C.*.so missdiff_fast/_build.json
 
+# What tests and lint need, without running them.
+install: $(STAMPS)/dev
+
+# The site, in build/site. A warning fails.
+docs: $(STAMPS)/docs
+	$(BIN)/python docs/command_line.py
+	$(BIN)/mkdocs build --strict
+
+# The imports within the package, in build/imports.svg.
+graph: $(STAMPS)/docs
+	$(BIN)/python docs/import_graph.py build/imports.svg
+
 # torch comes first and alone, so that no other package chooses its version.
 $(STAMPS)/torch:
 	$(PYTHON) -m venv $(VENV)
@@ -82,4 +94,8 @@ $(STAMPS)/demo: $(STAMPS)/build-tools $(NATIVE_SOURCES)
 
 $(STAMPS)/dev: $(STAMPS)/build-tools $(NATIVE_SOURCES)
 	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	touch $@
+
+$(STAMPS)/docs: $(STAMPS)/dev
+	$(INSTALL) --no-build-isolation --editable '.[docs]'
 	touch $@

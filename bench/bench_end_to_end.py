@@ -35,7 +35,7 @@ def checked(rows: int) -> pd.DataFrame:
     """The table, on which all have learnt the same in a few steps."""
     frame = simulate_mimic4ed(rows, random_state=0)
     losses = {
-        name: fit_and_sample(frame, name, philox=True, steps=CHECKED_STEPS, refine=False).history_["loss"]
+        name: fit_and_sample(frame, name, philox=True, steps=CHECKED_STEPS, refine=0).history_["loss"]
         for name in IMPLEMENTATIONS
     }
     for name in IMPLEMENTATIONS[1:]:

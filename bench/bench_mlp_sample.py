@@ -13,7 +13,7 @@ from torch import Tensor
 from workload import Workload
 
 from missdiff_fast import ops
-from missdiff_fast._engine.sampling import TILE
+from missdiff_fast._engine.tiling import TILE
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m

@@ -16,6 +16,7 @@ from missdiff_fast._engine.steppers import TorchStepper, TrainBatch
 from missdiff_fast.config import Config
 from missdiff_fast.methods import ColumnStates, Method
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.networks.mlp import Prepared
 from missdiff_fast.ops import reference
 from missdiff_fast.table import Codec, EncodedTable, Layout
 
@@ -25,9 +26,17 @@ class EagerDenoiser(Denoiser):
 
 
 class CompiledDenoiser(Denoiser):
-    """The same through torch.compile."""
+    """The same network through torch.compile."""
 
-    forward = baselines.compiled(Denoiser.forward)
+    def forward(self, x: Tensor, sigma: Tensor, states: Tensor, prepared: Prepared | None = None) -> Tensor:
+        """The network alone is compiled; inside a compiled training step it belongs to that step's graph.
+
+        `forward = torch.compile(Denoiser.forward)` would do for the network alone, but not inside a compiled step:
+        Dynamo then guards the default arguments of the function that wraps it, which has none, and raises.
+        """
+        if torch.compiler.is_compiling():
+            return Denoiser.forward(self, x, sigma, states, prepared)
+        return baselines.compiled(Denoiser.forward)(self, x, sigma, states, prepared)
 
 
 def make_networks(layout: Layout) -> dict[str, Denoiser]:

@@ -29,8 +29,8 @@ RESULTS = Path(__file__).parent / "results"
 CORRELATION = 0.9
 _METHODS: dict[str, dict[str, Any]] = {
     "paper preset": {"preset": "paper", "epochs": 250},
-    "column states": {"refine": False},
-    "column states, refined": {"refine": True},
+    "column states": {"refine": 0},
+    "column states, refined": {},
 }
 
 

@@ -2,7 +2,7 @@
 // vectorise. Both are good to about 1e-7 relative.
 #pragma once
 
-#include "half.h"
+#include "bfloat16.h"
 #include "philox.h"
 
 namespace missdiff {

@@ -6,7 +6,7 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
   m.def("normal(Tensor rows, int columns, Tensor key) -> Tensor");
   m.def(
       "perturb(Tensor continuous, Tensor codes, Tensor offsets, Tensor rows, Tensor states, Tensor alpha, "
-      "Tensor sigma, Tensor key, int width, float low, float high, ScalarType dtype) -> Tensor");
+      "Tensor sigma, Tensor key, int width, float low, float high) -> Tensor");
   m.def(
       "masked_loss(Tensor prediction, Tensor continuous, Tensor codes, Tensor values, Tensor offsets, Tensor rows, "
       "Tensor states, Tensor weight, float mean_weight, Tensor? column_weight=None) -> (Tensor loss, Tensor grad)");
@@ -18,10 +18,10 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
       "Tensor rows, Tensor key, bool softmax) -> (Tensor next, Tensor p)");
   m.def(
       "mlp_sample(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor levels, Tensor shifts, "
-      "Tensor coefficients, Tensor rows, Tensor keys, int precision=2) -> Tensor");
+      "Tensor coefficients, Tensor rows, Tensor keys, int precision=0) -> Tensor");
   m.def(
       "mlp_predict(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor level, Tensor shifts, "
-      "int precision=2) -> Tensor");
+      "int precision=0) -> Tensor");
   m.def(
       "mlp_train_step(Tensor(a!) weights, Tensor(b!) mean, Tensor(c!) square, Tensor(d!) average, Tensor continuous, "
       "Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, Tensor judged, Tensor sigma, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -134,23 +133,3 @@ def _alone(value: object, dtype: Any) -> object:
         return pd.Series([value]).astype(dtype).iloc[0]
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def parameters_of(estimator: object) -> dict[str, Any]:
-    """The arguments of an estimator's constructor, each of which it keeps under its name."""
-    names = inspect.signature(type(estimator).__init__).parameters
-    return {name: getattr(estimator, name) for name in names if name != "self"}
-
-
-def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's parameters for JSON: NumPy's numbers as Python's, a device as its name, no NA among markers."""
-    plain = {name: _plain(value) for name, value in parameters.items()}
-    plain["device"] = str(plain["device"])
-    plain["missing_values"] = [_plain(value) for value in plain["missing_values"] if not pd.isna(value)]
-    if plain["settings"] is not None:
-        plain["settings"] = {path: _plain(value) for path, value in plain["settings"].items()}
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

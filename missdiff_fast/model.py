@@ -2,70 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
 from missdiff_fast._engine import checkpoint
-from missdiff_fast._engine.backend import plain_settings, resolve_backend, resolve_device
+from missdiff_fast._engine.backend import resolve_backend
+from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.seeding import check_seed, derive
-from missdiff_fast._validation import (
-    check_count,
-    check_positive,
-    given_frame,
-    in_learnt_dtypes,
-    parameters_of,
-    plain_parameters,
-    without_order,
-)
-from missdiff_fast.config import AnyConfig, Config, from_dict, override
-from missdiff_fast.config import preset as find_preset
+from missdiff_fast._engine.random import RandomState, check_seed, derive
+from missdiff_fast._estimator import NotFittedError
+from missdiff_fast._inputs import as_frame, refuse_column_names
+from missdiff_fast._parameters import Parameters, configure, from_json, to_json
+from missdiff_fast._validation import MAX_ROWS, check_count, given_frame, in_learnt_dtypes, without_order
+from missdiff_fast.config import from_dict
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.table import Codec
 from missdiff_fast.table.schema import check_frame
 
 
-class MissDiff:
+class MissDiff(Parameters):
     """A diffusion model of a table with missing cells.
 
     Parameters
     ----------
     preset : str
-        "default", or "paper" for MissDiff as Ouyang et al. print it: slower, and the measure of what the default gains.
-    steps, epochs, batch_size, learning_rate, width, blocks : optional
-        Training steps (of the default preset, before refining), or passes over the rows instead; rows a step; peak
-        learning rate; width and number of the network's residual blocks. None leaves the preset's value; of the default
-        preset, steps and batch size then depend on the number of rows. ``steps`` wins over ``epochs``.
-    random_state : int, optional
-        Seed of everything random. None draws one from the system's entropy at every call.
-    device : str
-        "auto", "cpu", "cuda" or, of several, "cuda:1".
-    backend : str
-        "native" (compiled ops), "reference" (plain PyTorch) or "auto".
-    refine : bool
-        Whether to fill the holes with conditional draws after training and train on, in rounds. Without it a table with
-        many or systematic holes is modelled badly. The paper's preset never does.
-    verbose : bool
-        Progress bars, where stderr is a terminal.
+        "default", or "paper" for MissDiff as Ouyang et al. publish it: slower, and the baseline of the default.
+    steps, epochs : int, optional
+        Length of training: steps (of the default preset, before refinement) or passes over the rows; not both.
+    batch_size, learning_rate, width, blocks : optional
+        Rows in a step; peak learning rate; width and number of the network's residual blocks. None keeps the preset's
+        value. The default preset chooses steps and batch size from the number of rows.
+    refine : int, optional
+        Rounds of refinement: fill the holes with conditional draws, then train on. None chooses by the share of missing
+        cells, 0 is none. Without refinement a table with many or systematic holes is modelled badly. The preset "paper"
+        has none.
+    categorical_columns : sequence of str, optional
+        Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
     max_categories : int
         A column with more categories is refused.
     settings : mapping, optional
         Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"solver.steps": 20}``.
+    random_state : int, numpy.random.Generator or numpy.random.RandomState, optional
+        Seed of everything random. None takes a new seed from the system's entropy at every call, a generator draws one
+        from itself at every call.
+    device : str
+        "auto", "cpu", "cuda" or, of several, "cuda:1".
+    backend : str
+        "native" (compiled ops), "reference" (plain PyTorch) or "auto".
+    verbose : bool
+        Whether to show progress bars, where stderr is a terminal.
 
     Attributes
     ----------
     history_ : DataFrame
-        step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refining
-        begins: other cells are judged there, and the sum is divided by the number of all cells, not of the observed.
+        step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refinement
+        begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones.
     columns_ : list
-        The names of the columns.
+        The names of the columns; those of an array are x0, x1, ...
+    n_features_in_ : int
+        The number of columns.
+    feature_names_in_ : ndarray of str
+        The names of the columns, if fit got a DataFrame whose names are all strings.
     seed_ : int
         The seed that fit used.
 
@@ -74,58 +79,24 @@ class MissDiff:
     >>> import numpy as np, pandas as pd
     >>> from missdiff_fast import MissDiff
     >>> table = pd.DataFrame({"age": [31, 52, np.nan, 47] * 8, "smoker": ["no", None, "yes", "no"] * 8})
-    >>> model = MissDiff(steps=5, random_state=0, verbose=False).fit(table)
+    >>> model = MissDiff(steps=5, random_state=0).fit(table)
     >>> model.sample(3).shape
     (3, 2)
     >>> int(model.impute(table).isna().sum().sum())
     0
     """
 
-    def __init__(
-        self,
-        preset: str = "default",
-        steps: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        width: int | None = None,
-        blocks: int | None = None,
-        random_state: int | None = None,
-        device: str = "auto",
-        backend: str = "auto",
-        refine: bool = True,
-        verbose: bool = True,
-        missing_values: Sequence[object] = (),
-        max_categories: int = 100,
-        epochs: int | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.preset = preset
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.width = width
-        self.blocks = blocks
-        self.random_state = random_state
-        self.device = device
-        self.backend = backend
-        self.refine = refine
-        self.verbose = verbose
-        self.missing_values = missing_values
-        self.max_categories = max_categories
-        self.epochs = epochs
-        self.settings = settings
-
     @plain_settings()
-    def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> MissDiff:
+    def fit(self, X: pd.DataFrame | np.ndarray, y: object = None) -> MissDiff:
         """Learn the table's distribution from its observed cells.
 
         Parameters
         ----------
-        X : DataFrame
+        X : DataFrame or ndarray
             N rows; missing cells are NaN, None, NaT, pd.NA or one of ``missing_values``.
-        categorical_columns : sequence of str, optional
-            Numeric columns whose values are names, not amounts. Strings, booleans and categories are always
-            categorical.
+        y : ignored
+            Present by scikit-learn's convention. A list of X's columns is refused: ``categorical_columns`` is an
+            argument of the constructor.
 
         Returns
         -------
@@ -143,17 +114,18 @@ class MissDiff:
         Examples
         --------
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "zip": [10115, 8001, 1010, None] * 8})
-        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False)
-        >>> model.fit(table, categorical_columns=["zip"]).columns_
+        >>> MissDiff(steps=2, refine=0, categorical_columns=["zip"], random_state=0).fit(table).columns_
         ['x', 'zip']
         """
-        config = self._configure()
+        config, is_array = configure(self), isinstance(X, np.ndarray)
         seed = check_seed(self.random_state)
         device = resolve_device(self.device)
         backend = resolve_backend(self.backend, device)
+        X = as_frame(X)
+        refuse_column_names(y, X)
         codec = Codec.fit(
             X,
-            categorical_columns=categorical_columns,
+            categorical_columns=self.categorical_columns,
             missing_values=self.missing_values,
             max_categories=self.max_categories,
             verbose=self.verbose,
@@ -162,10 +134,10 @@ class MissDiff:
         # A row without any observed cell teaches nothing.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
-        self.codec_, self.columns_ = codec, codec.columns
+        self._learn_columns(codec, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
-            self._method.fit(table, seed, history, refine=self.refine, verbose=self.verbose)
+            self._method.fit(table, seed, history, refine=True, verbose=self.verbose)
         except FloatingPointError:
             del self._method  # weights that are not finite are no model
             raise
@@ -177,8 +149,10 @@ class MissDiff:
     def sample(
         self,
         num_rows: int | None = None,
+        *,
         given: Mapping[str, object] | pd.DataFrame | None = None,
-        random_state: int | None = None,
+        first_row: int = 0,
+        random_state: RandomState = None,
     ) -> pd.DataFrame:
         """Draw complete synthetic rows.
 
@@ -189,9 +163,12 @@ class MissDiff:
         given : mapping or DataFrame, optional
             Known values: a mapping from column to value, the same for all rows, or a table of partly known rows (absent
             columns and missing cells are drawn). The draw is conditional on them, not a selection among many.
-        random_state : int, optional
-            Seed; None takes the model's ``random_state``. Row i depends on the seed and i alone, so that a longer
-            sample begins with the shorter one.
+        first_row : int
+            The number of the first row. Row i depends on the seed and i alone: rows 0 to 9 and, with ``first_row=10``,
+            the next ten are together a sample of twenty rows. With a random_state of None or a generator, every call
+            has a new seed.
+        random_state : int or generator, optional
+            Seed; None takes the model's ``random_state``.
 
         Returns
         -------
@@ -201,20 +178,25 @@ class MissDiff:
         Raises
         ------
         ValueError, TypeError
-            Bad number of rows; unknown column or value in ``given``.
+            Bad number of rows or first row; unknown column or value in ``given``.
+        NotFittedError
+            The model is not fitted, here as in all methods below.
 
         Examples
         --------
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
-        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
         >>> model.sample(5).shape
         (5, 2)
         >>> model.sample(3, given={"y": "b"})["y"].tolist()
         ['b', 'b', 'b']
         >>> model.sample(given=pd.DataFrame({"x": [4.0, None]})).notna().all().tolist()  # rows completed one for one
         [True, True]
+        >>> model.sample(2, first_row=3).equals(model.sample(5)[3:].reset_index(drop=True))
+        True
         """
         self._check_fitted()
+        check_count("first_row", first_row, least=0, most=MAX_ROWS)
         known = given_frame(num_rows, given, self.columns_)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
@@ -226,14 +208,14 @@ class MissDiff:
         return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
 
     @plain_settings()
-    def impute(self, X: pd.DataFrame) -> pd.DataFrame:
+    def impute(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         """Fill the missing cells with conditional means (numbers, times) and most probable categories.
 
         The paper's preset takes, as the released code does, the median of many draws of every encoded cell.
 
         Parameters
         ----------
-        X : DataFrame
+        X : DataFrame or, if fit got one, ndarray
             Rows with the columns that fit saw.
 
         Returns
@@ -249,27 +231,30 @@ class MissDiff:
         Examples
         --------
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
-        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
         >>> filled = model.impute(table)
         >>> filled.isna().sum().to_dict(), filled["x"][:2].tolist()
         ({'x': 0, 'y': 0}, [1.0, 2.0])
         """
         self._check_fitted()
+        X = self._frame(X)
         table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
         return self.codec_.fill(X, filled, verbose=self.verbose)
 
     @plain_settings()
-    def impute_draws(self, X: pd.DataFrame, num_draws: int = 5, random_state: int | None = None) -> list[pd.DataFrame]:
+    def impute_draws(
+        self, X: pd.DataFrame | np.ndarray, num_draws: int = 5, *, random_state: RandomState = None
+    ) -> list[pd.DataFrame]:
         """Fill the missing cells with draws from their distribution given the observed cells of their row.
 
         Parameters
         ----------
-        X : DataFrame
+        X : DataFrame or, if fit got one, ndarray
             Rows with the columns that fit saw.
         num_draws : int
             How many complete tables.
-        random_state : int, optional
+        random_state : int or generator, optional
             Seed; None takes the model's ``random_state``.
 
         Returns
@@ -285,11 +270,12 @@ class MissDiff:
         Examples
         --------
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
-        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
         >>> [draw.isna().sum().to_dict() for draw in model.impute_draws(table, num_draws=2)]
         [{'x': 0, 'y': 0}, {'x': 0, 'y': 0}]
         """
         self._check_fitted()
+        X = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         known = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
@@ -301,12 +287,12 @@ class MissDiff:
         return tables
 
     @plain_settings()
-    def predict_proba(self, X: pd.DataFrame, column: str) -> pd.DataFrame:
+    def predict_proba(self, X: pd.DataFrame | np.ndarray, column: str) -> pd.DataFrame:
         """The probability of each category of one column given the other cells of the row.
 
         Parameters
         ----------
-        X : DataFrame
+        X : DataFrame or, if fit got one, ndarray
             Rows with the columns that fit saw; what ``column`` holds is not looked at and may be absent.
         column : str
             A categorical column.
@@ -324,12 +310,13 @@ class MissDiff:
         Examples
         --------
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
-        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
         >>> chance = model.predict_proba(table[["x"]], "y")
         >>> list(chance.columns), chance.shape
         (['a', 'b'], (32, 2))
         """
         self._check_fitted()
+        X = self._frame(X)
         check_frame(X)
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
@@ -338,7 +325,9 @@ class MissDiff:
         return pd.DataFrame(chance.numpy(), index=X.index, columns=pd.Index(categories, name=column))
 
     @plain_settings()
-    def score_samples(self, X: pd.DataFrame, num_draws: int = 1, random_state: int | None = None) -> pd.Series:
+    def score_samples(
+        self, X: pd.DataFrame | np.ndarray, num_draws: int = 1, random_state: RandomState = None
+    ) -> pd.Series:
         """An upper bound on the negative log-likelihood of each row's observed cells.
 
         The evidence bound of the noising process in discrete time, estimated with ``num_draws`` draws of the noise at
@@ -359,11 +348,11 @@ class MissDiff:
 
         Parameters
         ----------
-        X : DataFrame
+        X : DataFrame or, if fit got one, ndarray
             Rows with the columns that fit saw, holes among them.
         num_draws : int
             The estimate's error falls with its root.
-        random_state : int, optional
+        random_state : int or generator, optional
             Seed of the noise; None takes the model's ``random_state``.
 
         Returns
@@ -379,11 +368,12 @@ class MissDiff:
         Examples
         --------
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
-        >>> model = MissDiff(steps=5, random_state=0, verbose=False).fit(table)
+        >>> model = MissDiff(steps=5, random_state=0).fit(table)
         >>> bool(model.score_samples(table, num_draws=2).notna().all())
         True
         """
         self._check_fitted()
+        X = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
@@ -408,7 +398,7 @@ class MissDiff:
         --------
         >>> import tempfile
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
-        >>> model = MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table)
+        >>> model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     model.save(Path(folder) / "table.missdiff")
         ...     same = MissDiff.load(Path(folder) / "table.missdiff")
@@ -421,9 +411,10 @@ class MissDiff:
         checkpoint.write(
             path,
             {
-                "parameters": plain_parameters(self.get_params()),
+                "parameters": to_json(self),
                 "config": self.config_.to_dict(),
                 "seed": self.seed_,
+                "array": self._fitted_on_array,
                 "codec": meta,
                 "history": {name: column.tolist() for name, column in self.history_.items()},
             },
@@ -453,17 +444,17 @@ class MissDiff:
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8})
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "table.missdiff"
-        ...     MissDiff(steps=2, refine=False, random_state=0, verbose=False).fit(table).save(path)
+        ...     MissDiff(steps=2, refine=0, random_state=0).fit(table).save(path)
         ...     model = MissDiff.load(path, device="cpu")
         >>> model.columns_, model.history_["step"].tolist()
         (['x'], [2])
         """
         meta, tensors = checkpoint.read(path)
         try:
-            settings = {**meta["parameters"], "missing_values": tuple(meta["parameters"]["missing_values"])}
-            model = cls(**{**settings, "device": device, "backend": backend})
+            model = cls(**from_json(meta["parameters"]), device=device, backend=backend)
             model.config_, model.seed_ = from_dict(meta["config"]), meta["seed"]
-            model.codec_ = Codec.from_state(meta["codec"], part(tensors, "codec"))
+            codec = Codec.from_state(meta["codec"], part(tensors, "codec"))
+            model._learn_columns(codec, is_array=meta.get("array", False))
             model.history_ = pd.DataFrame(meta["history"])
             model.device_ = resolve_device(device)
             ops = resolve_backend(backend, model.device_)
@@ -473,52 +464,35 @@ class MissDiff:
             raise ValueError(
                 f"{path} is no usable model: its description and its tensors do not fit ({error})"
             ) from error
-        model.columns_ = model.codec_.columns
         return model
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, by name; ``deep``, which scikit-learn passes, changes nothing.
-
-        >>> MissDiff(steps=100).get_params()["steps"]
-        100
-        """
-        return parameters_of(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if hasattr(self, "_method"):
             self._method.backend = resolve_backend(self.backend, self.device_)
 
-    def _configure(self) -> AnyConfig:
-        """The preset's settings with the user's in their place."""
-        config = find_preset(self.preset)
-        width, blocks = ("width", "blocks") if isinstance(config, Config) else ("channels", "layers")
-        counts = {
-            "steps": ("training.steps", 1),
-            "epochs": ("training.epochs", 1),
-            "batch_size": ("training.batch_size", 1),
-            "width": (f"network.{width}", 1),
-            "blocks": (f"network.{blocks}", 0 if isinstance(config, Config) else 1),
-        }
-        changes: dict[str, Any] = {}
-        for name, (path, least) in counts.items():
-            if getattr(self, name) is not None:
-                changes[path] = check_count(name, getattr(self, name), least=least)
-        if self.learning_rate is not None:
-            changes["training.learning_rate"] = check_positive("learning_rate", self.learning_rate)
-        check_count("max_categories", self.max_categories, least=2)
-        if self.settings is not None and not isinstance(self.settings, Mapping):
-            raise TypeError(f"settings must be a mapping from names to values, got {type(self.settings).__name__}")
-        return override(config, {**changes, **(self.settings or {})})
-
     @property
     def fitted(self) -> bool:
         """Whether there is a model to draw from: after `fit`, also an interrupted one, or `load`."""
         return hasattr(self, "_method") and self._method.fitted
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fitted
+
     def _check_fitted(self) -> None:
         if not self.fitted:
-            raise ValueError("this model is not fitted: call fit first")
+            raise NotFittedError("this model is not fitted: call fit first")
+
+    def _learn_columns(self, codec: Codec, *, is_array: bool) -> None:
+        self.codec_, self.columns_, self.n_features_in_ = codec, codec.columns, len(codec.columns)
+        self._fitted_on_array = is_array
+        vars(self).pop("feature_names_in_", None)
+        if not is_array and all(isinstance(name, str) for name in codec.columns):
+            self.feature_names_in_ = np.array(codec.columns, dtype=object)
+
+    def _frame(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
+        """X as a frame; a model of a DataFrame takes no array, whose columns have no names to be checked by."""
+        return as_frame(X, self.columns_) if self._fitted_on_array else X
 
 
 def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from missdiff_fast._engine.seeding import check_seed
+from missdiff_fast._engine.random import check_seed
 from missdiff_fast._validation import check_count
 from missdiff_fast.diffusion.process import Process
 

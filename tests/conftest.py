@@ -11,6 +11,7 @@ import pytest
 import torch
 from batches import LAYOUTS
 
+from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
 from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import Layout
 
@@ -47,6 +48,21 @@ def backend(request: pytest.FixtureRequest) -> ModuleType:
         return reference
     ops: ModuleType = request.getfixturevalue("native")
     return ops
+
+
+@pytest.fixture
+def native_backend(native: ModuleType) -> Backend:
+    """The compiled ops as a model takes them; skips as `native`."""
+    return NativeBackend()
+
+
+@pytest.fixture(params=["reference", "native"])
+def any_backend(request: pytest.FixtureRequest) -> Backend:
+    """Each backend in turn, as a model takes it."""
+    if request.param == "reference":
+        return ReferenceBackend()
+    backend: Backend = request.getfixturevalue("native_backend")
+    return backend
 
 
 @pytest.fixture(params=list(LAYOUTS))

@@ -41,9 +41,8 @@ def calls(size: int) -> dict[str, tuple[Any, ...]]:
         "decode": (x, table.offsets, torch.empty(0), starts),
         "adamw": (*(weights.clone() for _ in range(4)), weights, torch.ones(3, dtype=torch.float64)),
     }
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        scales = batch.rows, batch.states, batch.alpha, batch.sigma, batch.key
-        found[f"perturb {dtype}"] = (*cells, *scales, D, 0.0, 1.0, dtype)
+    scales = batch.rows, batch.states, batch.alpha, batch.sigma, batch.key
+    found["perturb"] = (*cells, *scales, D, 0.0, 1.0)
     for width in (20, 300):
         call = example(layout, size, width=width)
         for number, precision in enumerate(tiles.PRECISIONS):
@@ -71,7 +70,7 @@ def main(stub: str) -> None:
     with torch.no_grad():
         found = {size: {name: outcome(name, given) for name, given in calls(size).items()} for size in (0, 7)}
         given = calls(7)
-        perturb, predict = given["perturb torch.float32"], given["mlp_predict 20 tf32"]
+        perturb, predict = given["perturb"], given["mlp_predict 20 float32"]
         states, weights = torch.zeros(7, 3, dtype=torch.uint8), torch.zeros(8, dtype=torch.uint8)
         wrong = {
             "states": outcome("perturb", (*perturb[:4], states, *perturb[5:])),

@@ -13,7 +13,7 @@ using namespace missdiff;
 
 namespace {
 
-// How to run: `table` is 0 for float, 1 for double; `cell` 0 for the table's type, 1 for bfloat16, 2 for float16.
+// How to run: `table` is 0 for float, 1 for double; `cell` 0 for the table's type, 1 for bfloat16.
 struct Run {
   int32_t table, cell, staged, fill;
 };
@@ -73,8 +73,7 @@ int with_table(const Run& run, Function function) {
 
 template <class T, class Function>
 int with_cell(const Run& run, Function function) {
-  if (run.cell == 0) return function(Is<T>());
-  return run.cell == 1 ? function(Is<Bfloat16>()) : function(Is<Float16>());
+  return run.cell == 0 ? function(Is<T>()) : function(Is<Bfloat16>());
 }
 
 // Predictions of a double table are double.
@@ -102,17 +101,15 @@ int total(const Run& run, const std::vector<double>& partials, const int64_t* co
 
 extern "C" {
 
-void host_widen(int32_t half, const uint16_t* bits, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = half == 1 ? widen(Bfloat16{bits[i]}) : widen(Float16{bits[i]});
+void host_widen(const uint16_t* bits, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = widen(Bfloat16{bits[i]});
 }
 
-void host_narrow(int32_t half, const float* in, int64_t n, uint16_t* bits) {
+void host_narrow(const float* in, int64_t n, uint16_t* bits) {
   for (int64_t i = 0; i < n; ++i) {
-    Bfloat16 b;
-    Float16 f;
-    narrow(in[i], b);
-    narrow(in[i], f);
-    bits[i] = half == 1 ? b.bits : f.bits;
+    Bfloat16 narrowed;
+    narrow(in[i], narrowed);
+    bits[i] = narrowed.bits;
   }
 }
 
@@ -135,15 +132,12 @@ int host_perturb(const Run* run, const BatchPointers* batch, const void* alpha, 
                  double low, double high, void* out) {
   return with_table(*run, [&](auto table) {
     using T = typename decltype(table)::Type;
-    return with_cell<T>(*run, [&](auto cell) {
-      using Out = typename decltype(cell)::Type;
-      const Tile tile = tile_for(*run, make_tile(batch->width * static_cast<int64_t>(sizeof(Out))));
-      return run_kernel<Perturb<T, Out>>(
-          *run,
-          {batch->batch<T>(), static_cast<const T*>(alpha), static_cast<const T*>(sigma), key, static_cast<T>(low),
-           static_cast<T>(high), Divider((batch->width + 3) / 4), tile, static_cast<Out*>(out)},
-          num_tiles(tile, batch->num_rows));
-    });
+    const Tile tile = tile_for(*run, make_tile(batch->width * static_cast<int64_t>(sizeof(T))));
+    return run_kernel<Perturb<T>>(
+        *run,
+        {batch->batch<T>(), static_cast<const T*>(alpha), static_cast<const T*>(sigma), key, static_cast<T>(low),
+         static_cast<T>(high), Divider((batch->width + 3) / 4), tile, static_cast<T*>(out)},
+        num_tiles(tile, batch->num_rows));
   });
 }
 

@@ -18,7 +18,6 @@ from torch import Tensor
 from missdiff_fast.table.encoded import Layout
 
 FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared")
-HALVES = {torch.bfloat16: 1, torch.float16: 2}
 GUARD = 512  # bytes
 PATTERN = 0xA5
 
@@ -80,7 +79,7 @@ class Host:
         self, name: str, table: torch.dtype, cell: torch.dtype, arguments: tuple[Any, ...], *results: Guarded
     ) -> tuple[Tensor, ...]:
         """Run a function of cuda_host.cpp: table's and cells' dtypes, its arguments, and where results go."""
-        run = _Run(int(table == torch.float64), HALVES.get(cell, 0), int(self.staged), self.fill)
+        run = _Run(int(table == torch.float64), int(cell == torch.bfloat16), int(self.staged), self.fill)
         kept = [x.contiguous() if isinstance(x, Tensor) else x for x in arguments]
         code = getattr(self.library, name)(
             ctypes.byref(run), *map(_argument, kept), *(_argument(result.tensor) for result in results)
@@ -92,11 +91,11 @@ class Host:
         out = Guarded((len(rows), columns), torch.float32)
         return self.call(f"host_{name}", torch.float32, torch.float32, (rows, len(rows), columns, key), out)[0]
 
-    def perturb(self, batch: Batch, dtype: torch.dtype, low: float = 0.0, high: float = 1.0) -> Tensor:
+    def perturb(self, batch: Batch, low: float = 0.0, high: float = 1.0) -> Tensor:
         own, layout = batch.table.continuous.dtype, batch.table.layout
-        out = Guarded((len(batch.rows), layout.width), dtype)
+        out = Guarded((len(batch.rows), layout.width), own)
         arguments = (_drawn(batch), batch.alpha, batch.sigma, batch.key, low, high)
-        return self.call("host_perturb", own, dtype, arguments, out)[0]
+        return self.call("host_perturb", own, own, arguments, out)[0]
 
     def masked_loss(
         self, prediction: Tensor, batch: Batch, mean_weight: float = 0.3, column_weight: Tensor | None = None

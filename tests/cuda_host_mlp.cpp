@@ -110,14 +110,7 @@ void host_mlp(const MlpCall* call) {
   const Precision precision = static_cast<Precision>(call->precision);
   describe_mlp(args, call->weights, static_cast<int>(call->hidden), static_cast<int>(call->blocks),
                static_cast<int>(call->steps), precision);
-  switch (precision) {
-    case Precision::kBfloat16:
-      return run<InBfloat16>(args);
-    case Precision::kTf32:
-      return run<InTf32>(args);
-    default:
-      return run<InFloat32>(args);
-  }
+  return precision == Precision::kBfloat16 ? run<InBfloat16>(args) : run<InFloat32>(args);
 }
 
 }  // extern "C"

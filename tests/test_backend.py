@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from types import ModuleType
 
 import pytest
 import torch
+from torch import nn
 
-from missdiff_fast._engine.backend import resolve_backend, resolve_device
-from missdiff_fast.ops import _library, reference
+from missdiff_fast._engine.backend import NativeBackend, ReferenceBackend, resolve_backend
+from missdiff_fast._engine.device import resolve_device
+from missdiff_fast._engine.protocols import Tile
+from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.networks.packing_cuda import MOST_WIDTH
+from missdiff_fast.ops import _library
+from missdiff_fast.table import Layout
 
 CPU = torch.device("cpu")
 
 
 def test_auto_takes_the_compiled_ops_on_the_cpu() -> None:
-    name = "missdiff_fast.ops" if _library.load() else "missdiff_fast.ops.reference"
-    assert resolve_backend("auto", CPU).__name__ == name
+    assert resolve_backend("auto", CPU).name == ("native" if _library.load() else "reference")
 
 
 def test_reference_is_there_everywhere() -> None:
-    assert resolve_backend("reference", CPU) is reference
-    assert resolve_backend("reference", torch.device("cuda")) is reference
+    assert resolve_backend("reference", CPU).name == "reference"
+    assert resolve_backend("reference", torch.device("cuda")).name == "reference"
 
 
 def test_auto_runs_in_plain_pytorch_where_the_extension_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "load", lambda: False)
-    assert resolve_backend("auto", CPU) is reference
+    assert resolve_backend("auto", CPU).name == "reference"
 
 
 def test_native_asked_for_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,13 +48,13 @@ def test_a_gpu_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="compiled ops on cuda, but there are no kernels; use backend='reference'"):
         resolve_backend("native", torch.device("cuda"))
     with pytest.warns(RuntimeWarning, match="plain PyTorch on cuda: there are no kernels"):
-        assert resolve_backend("auto", torch.device("cuda")) is reference
+        assert resolve_backend("auto", torch.device("cuda")).name == "reference"
 
 
 def test_a_gpu_with_kernels(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "without_cuda", lambda device: None)
-    assert resolve_backend("auto", torch.device("cuda")) is native
-    assert resolve_backend("native", torch.device("cuda")) is native
+    assert resolve_backend("auto", torch.device("cuda")).name == "native"
+    assert resolve_backend("native", torch.device("cuda")).name == "native"
 
 
 def test_a_broken_extension_is_never_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,6 +64,29 @@ def test_a_broken_extension_is_never_passed_over(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_library, "load", broken)
     with pytest.raises(ImportError, match="built for torch"):
         resolve_backend("auto", CPU)
+
+
+@pytest.mark.parametrize("kind", [NativeBackend, ReferenceBackend])
+def test_backends_can_be_pickled_and_copied(kind: type) -> None:
+    for other in (pickle.loads(pickle.dumps(kind())), copy.deepcopy(kind())):
+        assert type(other) is kind
+        assert vars(other) == {}
+
+
+def test_networks_without_a_native_pass_run_in_pytorch(native: ModuleType) -> None:
+    class Other(Denoiser):
+        pass
+
+    backend, layout, cuda = NativeBackend(), Layout(1, (2,)), torch.device("cuda")
+    assert backend.tile(Denoiser(layout, 8, 1), CPU) == Tile(NATIVE_TILE["cpu"], padded=False)
+    assert backend.tile(Other(layout, 8, 1), CPU) == Tile(TILE, padded=True)
+    assert backend.tile(Denoiser(layout, MOST_WIDTH, 1), cuda) == Tile(NATIVE_TILE["cuda"], padded=False)
+    assert backend.tile(Denoiser(layout, MOST_WIDTH + 8, 1), cuda) == Tile(TILE, padded=True)
+    x, states, level = torch.randn(5, 3), torch.ones(5, 2, dtype=torch.uint8), torch.ones(1)
+    with torch.inference_mode():
+        network = Other(layout, 8, 1)
+        nn.init.normal_(network.outputs.weight)
+        assert torch.equal(backend.mlp_predict(network, x, states, level), network(x, level, states))
 
 
 def test_unknown_names() -> None:

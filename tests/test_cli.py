@@ -138,6 +138,10 @@ class TestOptions:
             (["fit", "a.csv"], "the following arguments are required: -o/--output (see 'missdiff fit --help')"),
             (["fit", "a.csv", "-o", "m", "--steps", "many"], "argument --steps: invalid int value: 'many'"),
             (["fit", "a.csv", "-o", "m", "--backend", "gpu"], "argument --backend: invalid choice: 'gpu'"),
+            (
+                ["fit", "a.csv", "-o", "m", "--steps", "3", "--epochs", "2"],
+                "argument --epochs: not allowed with argument",
+            ),
             (["sample", "m", "-o", "a.csv"], "the following arguments are required: -n/--num-rows"),
             (["info", "--colour"], "unrecognized arguments: --colour"),
         ],
@@ -152,15 +156,15 @@ class TestOptions:
             def __init__(self, **kwargs: object) -> None:
                 seen.update(kwargs)
 
-            def fit(self, frame: pd.DataFrame, categorical_columns: list[str] | None) -> None:
-                seen.update(frame=frame, categorical_columns=categorical_columns)
+            def fit(self, frame: pd.DataFrame) -> None:
+                seen.update(frame=frame)
 
             def save(self, path: Path) -> None:
                 seen.update(path=path)
 
         monkeypatch.setattr("missdiff_fast.model.MissDiff", Fake)
         line = (
-            f"fit {data} -o {tmp_path}/m --preset default --epochs 5 --setting ema=0.5 --steps 7 --batch-size 8 "
+            f"fit {data} -o {tmp_path}/m --preset default --setting ema=0.5 --steps 7 --batch-size 8 "
             "--learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
             "--device cpu --backend reference --no-refine --missing-values male --missing-values 20 --categorical ward "
             "--drop age --drop patient --max-categories 9 --separator , --decimal . --encoding utf-8 --quiet"
@@ -173,7 +177,7 @@ class TestOptions:
         assert set(frame["ward"].dropna()) == {"10", "30"}
         assert seen == {
             "preset": "default",
-            "epochs": 5,
+            "epochs": None,
             "settings": {"ema": 0.5},
             "steps": 7,
             "batch_size": 8,
@@ -183,7 +187,7 @@ class TestOptions:
             "random_state": 3,
             "device": "cpu",
             "backend": "reference",
-            "refine": False,
+            "refine": 0,
             "verbose": False,
             "missing_values": ["male", "20", 20.0],
             "max_categories": 9,
@@ -195,7 +199,7 @@ class TestOptions:
         args = build_parser().parse_args(["fit", "a.csv", "-o", "m"])
         assert [args.steps, args.batch_size, args.learning_rate, args.width, args.blocks, args.seed] == [None] * 6
         assert (args.preset, args.epochs, args.setting) == ("default", None, [])
-        assert args.refine is True
+        assert args.refine is None
         assert (args.device, args.backend, args.max_categories) == ("auto", "auto", 100)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.refinement import Networks
-from missdiff_fast._engine.sampling import TILE
+from missdiff_fast._engine.tiling import TILE
 from missdiff_fast.methods import ColumnStates, column_states
 
 ROWS = TILE + 100
@@ -41,7 +41,7 @@ class Exact(nn.Module):
 
 
 def _model(table: pd.DataFrame, network: Exact) -> MissDiff:
-    model = MissDiff(steps=1, width=8, blocks=1, refine=False, random_state=0, verbose=False).fit(table)
+    model = MissDiff(steps=1, width=8, blocks=1, refine=0, random_state=0, verbose=False).fit(table)
     assert isinstance(model._method, ColumnStates)
     model._method._networks = Networks(network, network)  # type: ignore[arg-type]
     return model

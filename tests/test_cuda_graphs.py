@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,10 +10,12 @@ import torch
 from batches import LAYOUTS, make_table
 from test_mlp_sample import make_network
 
-from missdiff_fast._engine import steppers as learners
-from missdiff_fast._engine import training
-from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, to_device, warm_up
+from missdiff_fast._engine import steppers, training
+from missdiff_fast._engine.backend import Backend, NativeBackend
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, warm_up
+from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import History, Progress
+from missdiff_fast._engine.protocols import Stepper
 from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TorchStepper
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig
@@ -28,9 +29,20 @@ def _filled(table: EncodedTable) -> EncodedTable:
     return EncodedTable(table.continuous.nan_to_num(0.5), table.codes.clamp(min=0), table.layout, values)
 
 
+class Stepping(NativeBackend):
+    """The compiled ops with one kind of stepper for every network and device."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def stepper(self, network: Any, objective: ObjectiveConfig, column_weight: torch.Tensor, ema: float) -> Stepper:
+        backend = [self] if self.kind is TorchStepper else []
+        stepper: Stepper = self.kind(network, objective, column_weight, ema, *backend)
+        return stepper
+
+
 def _train(
     kind: type,
-    native: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     layout: Layout = LAYOUTS["mixed"],
     device: str = "cpu",
@@ -41,50 +53,53 @@ def _train(
     drawn: int = 640,
 ) -> tuple[Denoiser, History]:
     """A short training; ``drawn`` rows of 64 at once leave a remainder of steps."""
-    monkeypatch.setattr(training, "make_stepper", kind)
     monkeypatch.setattr(training, "_DRAWN_ROWS", {"cpu": drawn, "cuda": drawn})
     network, table, history = make_network(layout, 24, 2).to(device), make_table(layout, rows).to(device), History()
     extra: dict[str, Any] = {"show": 0.7, "trusted_rate": 0.5, "trusted_sigma": 0.8} if refine else {}
     phase = Phase("fit", steps, 64, 2e-3, 10, 0.9, first_step=5, **extra)
     filled = _filled(table) if refine else None
-    train(network, table, ObjectiveConfig(), phase, native, 7, history, filled=filled)
+    train(network, table, ObjectiveConfig(), phase, Stepping(kind), 7, history, filled=filled)
     return network, history
 
 
 @pytest.mark.parametrize("refine", [False, True])
 @pytest.mark.parametrize("kind", [NativeStepper, TorchStepper])
-def test_the_weights_are_those_of_the_other_learners(
-    native: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: type, refine: bool
+def test_the_weights_are_those_of_the_other_steppers(
+    native_backend: Backend, monkeypatch: pytest.MonkeyPatch, kind: type, refine: bool
 ) -> None:
-    ours, history = _train(GraphStepper, native, monkeypatch, refine=refine)
-    theirs, other = _train(kind, native, monkeypatch, refine=refine)
+    ours, history = _train(GraphStepper, monkeypatch, refine=refine)
+    theirs, other = _train(kind, monkeypatch, refine=refine)
     assert history.step == other.step == [55, 78]
     torch.testing.assert_close(torch.tensor(history.loss), torch.tensor(other.loss), rtol=1e-4, atol=0)
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=5e-4)
     assert float((flatten(ours) - flatten(make_network(LAYOUTS["mixed"], 24, 2))).abs().max()) > 0.01
 
 
-def test_every_layout(native: ModuleType, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
-    ours, _ = _train(GraphStepper, native, monkeypatch, layout, steps=12)
-    theirs, _ = _train(NativeStepper, native, monkeypatch, layout, steps=12)
+def test_every_layout(native_backend: Backend, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
+    ours, _ = _train(GraphStepper, monkeypatch, layout, steps=12)
+    theirs, _ = _train(NativeStepper, monkeypatch, layout, steps=12)
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=5e-4)
 
 
 @pytest.mark.parametrize(("steps", "rows"), [(1, 300), (2, 40), (50, 64), (101, 65)])
-def test_few_steps_and_few_rows(native: ModuleType, monkeypatch: pytest.MonkeyPatch, steps: int, rows: int) -> None:
-    ours, history = _train(GraphStepper, native, monkeypatch, steps=steps, rows=rows)
-    theirs, other = _train(NativeStepper, native, monkeypatch, steps=steps, rows=rows)
+def test_few_steps_and_few_rows(
+    native_backend: Backend, monkeypatch: pytest.MonkeyPatch, steps: int, rows: int
+) -> None:
+    ours, history = _train(GraphStepper, monkeypatch, steps=steps, rows=rows)
+    theirs, other = _train(NativeStepper, monkeypatch, steps=steps, rows=rows)
     assert history.step == other.step
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=5e-4)
 
 
-def test_how_many_rows_are_drawn_at_once_changes_nothing(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, _ = _train(GraphStepper, native, monkeypatch, drawn=64)
-    many, _ = _train(GraphStepper, native, monkeypatch, drawn=1 << 14)
+def test_how_many_rows_are_drawn_at_once_changes_nothing(
+    native_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = _train(GraphStepper, monkeypatch, drawn=64)
+    many, _ = _train(GraphStepper, monkeypatch, drawn=1 << 14)
     assert torch.equal(flatten(one), flatten(many))
 
 
-def test_the_average_is_left_also_by_an_interruption(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_average_is_left_also_by_an_interruption(native_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     add = Progress.add
 
     def interrupt(self: Progress, loss: torch.Tensor, steps: int = 1) -> None:
@@ -100,32 +115,33 @@ def test_the_average_is_left_also_by_an_interruption(native: ModuleType, monkeyp
 
     monkeypatch.setattr(Progress, "add", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        _train(Spy, native, monkeypatch)
+        _train(Spy, monkeypatch)
     state = seen[0].state
     assert state.steps == 10
     assert torch.equal(flatten(state.network, panels=False), state.average)
     assert not torch.equal(state.average, state.weights)
 
 
-def test_divergence_is_an_error(native: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "make_stepper", GraphStepper)
+def test_divergence_is_an_error(native_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(LAYOUTS["mixed"], 300)
     phase = Phase("fit", 200, 64, 1e9, 1, 0.9)
     with pytest.raises(FloatingPointError, match=r"the loss is .* at step \d+: training diverged"):
-        train(make_network(LAYOUTS["mixed"], 24, 2), table, ObjectiveConfig(), phase, native, 0, History())
+        train(
+            make_network(LAYOUTS["mixed"], 24, 2), table, ObjectiveConfig(), phase, Stepping(GraphStepper), 0, History()
+        )
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 @pytest.mark.parametrize("refine", [False, True])
 def test_a_replayed_step_is_the_step(
-    device: torch.device, native: ModuleType, monkeypatch: pytest.MonkeyPatch, refine: bool
+    device: torch.device, native_backend: Backend, monkeypatch: pytest.MonkeyPatch, refine: bool
 ) -> None:
-    ours, history = _train(GraphStepper, native, monkeypatch, device=str(device), refine=refine)
-    monkeypatch.setattr(learners, "CapturedStep", lambda step, *_: _Plain(step))
-    called, other = _train(GraphStepper, native, monkeypatch, device=str(device), refine=refine)
+    ours, history = _train(GraphStepper, monkeypatch, device=str(device), refine=refine)
+    monkeypatch.setattr(steppers, "CapturedStep", lambda step, *_: _Plain(step))
+    called, other = _train(GraphStepper, monkeypatch, device=str(device), refine=refine)
     torch.testing.assert_close(history.loss, other.loss, rtol=1e-5, atol=0)
     torch.testing.assert_close(flatten(ours), flatten(called), rtol=0, atol=1e-5)
-    cpu, _ = _train(NativeStepper, native, monkeypatch, refine=refine)
+    cpu, _ = _train(NativeStepper, monkeypatch, refine=refine)
     torch.testing.assert_close(flatten(ours).cpu(), flatten(cpu), rtol=0, atol=2e-2)  # TF32
 
 
@@ -156,7 +172,7 @@ def test_weights_row_by_row_are_views(layout: Layout) -> None:
     assert TrainingState.of(network).panels  # on the CPU
 
 
-def test_the_ops_training_step_takes_both_forms(native: ModuleType) -> None:
+def test_the_ops_training_step_takes_both_forms(native_backend: Backend) -> None:
     from test_mlp_train_step import example
 
     call = example(LAYOUTS["mixed"])
@@ -167,19 +183,19 @@ def test_the_ops_training_step_takes_both_forms(native: ModuleType) -> None:
     rows.steps = call.state.steps
     b, other = call.batch, copy.deepcopy(call.state)
     for state in (rows, other):
-        loss = native.mlp_train_step(
+        loss = native_backend.mlp_train_step(
             *(state, b.table, b.rows, b.states, call.loss_states, b.sigma, b.weight, b.key),
             learning_rate=0.01,
             decay=0.9,
             column_weight=call.column_weight,
         )
-        torch.testing.assert_close(loss, call.step(native)[0], rtol=0.5, atol=0)  # of another mean_weight
+        torch.testing.assert_close(loss, call.step(native_backend)[0], rtol=0.5, atol=0)  # of another mean_weight
     assert rows.steps == other.steps == call.state.steps + 1
     for mine, theirs in zip(rows.flat(), other.flat(), strict=True):
         torch.testing.assert_close(mine, lay_out(unflatten(rows.network, theirs), panels=False), rtol=1e-4, atol=1e-5)
 
 
-def test_a_reel_gives_each_step_its_own(device: torch.device) -> None:
+def test_a_buffer_gives_each_step_its_own(device: torch.device) -> None:
     g = torch.Generator().manual_seed(0)
     shapes = [
         (torch.uint8, (5, 3)),

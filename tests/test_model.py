@@ -17,7 +17,7 @@ import torch
 
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import Progress
-from missdiff_fast._engine.sampling import TILE
+from missdiff_fast._engine.tiling import TILE
 
 ROWS = 300
 
@@ -59,12 +59,12 @@ def narrow() -> MissDiff:
             "seconds": amounts.astype("datetime64[s]"),
         }
     )
-    return MissDiff(steps=3, width=8, blocks=1, random_state=0, verbose=False).fit(table)
+    return MissDiff(steps=3, width=8, blocks=1, random_state=0).fit(table)
 
 
 @pytest.fixture(scope="module")
 def model(table: pd.DataFrame) -> MissDiff:
-    return MissDiff(steps=30, random_state=0, verbose=False).fit(table)
+    return MissDiff(steps=30, random_state=0).fit(table)
 
 
 def test_fit_returns_itself_and_stores_what_it_learnt(model: MissDiff, table: pd.DataFrame) -> None:
@@ -160,7 +160,7 @@ class TestSample:
         table = pd.DataFrame({"day": days, "time": pd.to_datetime(days), "python": pd.Series(days).map(moment)})
         table["python"] = pd.Series(list(table["python"]), dtype=object)
         table["arrow"] = table["day"].astype("date32[day][pyarrow]")
-        model = MissDiff(steps=2, width=8, blocks=1, random_state=0, verbose=False).fit(table)
+        model = MissDiff(steps=2, width=8, blocks=1, random_state=0).fit(table)
         for value in (days[1], pd.Timestamp(days[1]), datetime.datetime(2024, 1, 2)):
             for column in table.columns:
                 drawn = model.sample(2, given={column: value})
@@ -293,13 +293,13 @@ class TestImpute:
 
 class TestRepeatability:
     def test_one_seed_one_model(self, table: pd.DataFrame) -> None:
-        first, second = (MissDiff(steps=10, random_state=5, verbose=False).fit(table) for _ in range(2))
+        first, second = (MissDiff(steps=10, random_state=5).fit(table) for _ in range(2))
         assert first.history_["loss"].tolist() == second.history_["loss"].tolist()
         pd.testing.assert_frame_equal(first.sample(20), second.sample(20))
         pd.testing.assert_frame_equal(first.impute(table), second.impute(table))
 
     def test_seeds_differ(self, table: pd.DataFrame) -> None:
-        first, second = (MissDiff(steps=10, random_state=s, verbose=False).fit(table) for s in (5, 6))
+        first, second = (MissDiff(steps=10, random_state=s).fit(table) for s in (5, 6))
         assert first.history_["loss"].tolist() != second.history_["loss"].tolist()
 
     def test_the_global_generator_is_left_alone(self, table: pd.DataFrame) -> None:
@@ -308,14 +308,13 @@ class TestRepeatability:
         expected = torch.rand(3), np.random.rand(3)
         torch.manual_seed(1)
         np.random.seed(1)
-        MissDiff(steps=2, random_state=0, verbose=False).fit(table).sample(3)
+        MissDiff(steps=2, random_state=0).fit(table).sample(3)
         assert torch.equal(torch.rand(3), expected[0])
         np.testing.assert_array_equal(np.random.rand(3), expected[1])
 
     def test_both_backends_train_alike(self, table: pd.DataFrame, native: object) -> None:
         first, second = (
-            MissDiff(steps=10, random_state=5, backend=b, refine=False, verbose=False).fit(table)
-            for b in ("native", "reference")
+            MissDiff(steps=10, random_state=5, backend=b, refine=0).fit(table) for b in ("native", "reference")
         )
         np.testing.assert_allclose(first.history_["loss"], second.history_["loss"], rtol=1e-4)
 
@@ -331,7 +330,7 @@ class TestSaveAndLoad:
         assert loaded.get_params() == model.get_params()
 
     def test_weights_that_impute_are_kept_apart(self, table: pd.DataFrame, tmp_path: Path) -> None:
-        model = MissDiff(steps=10, random_state=0, verbose=False).fit(table)
+        model = MissDiff(steps=10, random_state=0).fit(table)
         networks = model._method._networks
         networks.imputer = copy.deepcopy(networks.generator)
         for weight in networks.imputer.parameters():
@@ -377,17 +376,17 @@ class TestSettings:
 
     def test_what_is_set_is_used(self, table: pd.DataFrame) -> None:
         settings = {"steps": 3, "batch_size": 7, "learning_rate": 1e-4, "width": 16, "blocks": 1}
-        model = MissDiff(**settings, verbose=False, refine=False).fit(table)
+        model = MissDiff(**settings, refine=0).fit(table)
         assert model.history_["step"].tolist() == [3]
         assert (model.config_.network.width, model.config_.network.blocks) == (16, 1)
         assert (model.config_.training.batch_size, model.config_.training.learning_rate) == (7, 1e-4)
 
     def test_a_learning_rate_that_diverges_is_told(self, table: pd.DataFrame) -> None:
         with pytest.raises(FloatingPointError, match="lower learning_rate"):
-            MissDiff(steps=200, learning_rate=1e6, random_state=0, verbose=False).fit(table)
+            MissDiff(steps=200, learning_rate=1e6, random_state=0).fit(table)
 
     def test_a_model_that_diverged_is_not_fitted(self, table: pd.DataFrame, tmp_path: Path) -> None:
-        model = MissDiff(steps=200, learning_rate=1e6, random_state=0, verbose=False)
+        model = MissDiff(steps=200, learning_rate=1e6, random_state=0)
         with pytest.raises(FloatingPointError):
             model.fit(table)
         with pytest.raises(ValueError, match="not fitted"):
@@ -396,14 +395,14 @@ class TestSettings:
 
 def test_markers_of_missing_cells(table: pd.DataFrame) -> None:
     marked = table.assign(sex=table["sex"].fillna("?"))
-    model = MissDiff(steps=5, missing_values=["?"], random_state=0, verbose=False).fit(marked)
+    model = MissDiff(steps=5, missing_values=["?"], random_state=0).fit(marked)
     assert set(model.sample(200)["sex"]) == {"female", "male"}
     assert set(model.impute(marked)["sex"]) == {"female", "male"}
 
 
 def test_numbers_that_are_names() -> None:
     table = pd.DataFrame({"code": [1, 5, 9, 5] * 20, "x": np.arange(80.0)})
-    model = MissDiff(steps=5, random_state=0, verbose=False).fit(table, categorical_columns=["code"])
+    model = MissDiff(steps=5, categorical_columns=["code"], random_state=0).fit(table)
     assert list(model.predict_proba(table, "code").columns) == [1, 5, 9]
     assert model.sample(5)["code"].dtype == table["code"].dtype
 
@@ -411,7 +410,7 @@ def test_numbers_that_are_names() -> None:
 def test_rows_without_any_observed_cell_are_allowed(table: pd.DataFrame) -> None:
     holes = table.copy()
     holes.iloc[::10] = np.nan
-    model = MissDiff(steps=5, random_state=0, verbose=False).fit(holes)
+    model = MissDiff(steps=5, random_state=0).fit(holes)
     assert not model.impute(holes).isna().to_numpy().any()
 
 
@@ -421,7 +420,7 @@ def test_rows_without_any_observed_cell_are_allowed(table: pd.DataFrame) -> None
     ids=["continuous only", "one categorical column"],
 )
 def test_tables_of_one_kind(table: pd.DataFrame) -> None:
-    model = MissDiff(steps=5, random_state=0, verbose=False).fit(table)
+    model = MissDiff(steps=5, random_state=0).fit(table)
     assert model.sample(9).dtypes.equals(table.dtypes)
     pd.testing.assert_frame_equal(model.impute(table), table)
 
@@ -436,7 +435,7 @@ def test_interrupted_fit_keeps_the_model_so_far(table: pd.DataFrame, monkeypatch
         add(self, loss)
 
     monkeypatch.setattr(Progress, "add", interrupt)
-    model = MissDiff(steps=100, random_state=0, verbose=False)
+    model = MissDiff(steps=100, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(table)
     assert model.sample(5).shape == (5, 7)
@@ -451,10 +450,9 @@ def test_settings_of_numpy_and_torch_types_can_be_saved(table: pd.DataFrame, tmp
         width=np.int64(8),
         random_state=np.uint64(7),
         device=torch.device("cpu"),  # type: ignore[arg-type]
-        refine=np.bool_(False),  # type: ignore[arg-type]
+        refine=np.int64(0),
         max_categories=np.int16(50),
         missing_values=[np.int64(-9), np.str_("?"), None, np.nan, pd.NA, pd.NaT],
-        verbose=False,
     ).fit(table)
     model.save(tmp_path / "m")
     loaded = MissDiff.load(tmp_path / "m")
@@ -464,7 +462,7 @@ def test_settings_of_numpy_and_torch_types_can_be_saved(table: pd.DataFrame, tmp
 
 def test_columns_may_be_named_by_an_index(table: pd.DataFrame) -> None:
     numbers = table.assign(code=np.arange(len(table)) % 5, other=np.arange(len(table)) % 7)
-    model = MissDiff(steps=3, verbose=False).fit(numbers, categorical_columns=pd.Index(["code", "other"]))
+    model = MissDiff(steps=3, categorical_columns=pd.Index(["code", "other"])).fit(numbers)
     assert model.codec_.schema["code"].kind == model.codec_.schema["other"].kind == "categorical"
 
 
@@ -505,10 +503,10 @@ def test_settings_of_the_caller_change_nothing(
     model: MissDiff, table: pd.DataFrame, setting: str, tmp_path: Path
 ) -> None:
     model.save(tmp_path / "m")
-    expected = MissDiff(steps=5, width=8, random_state=0, verbose=False).fit(table).sample(50)
+    expected = MissDiff(steps=5, width=8, random_state=0).fit(table).sample(50)
     with _FOREIGN[setting]():
         dtype, device = torch.get_default_dtype(), torch.get_default_device()
-        fitted = MissDiff(steps=5, width=8, random_state=0, verbose=False).fit(table)
+        fitted = MissDiff(steps=5, width=8, random_state=0).fit(table)
         loaded = MissDiff.load(tmp_path / "m")
         loaded.save(tmp_path / "again")
         results = [
@@ -526,7 +524,7 @@ def test_settings_of_the_caller_change_nothing(
 
 def test_fits_in_threads_are_repeatable(table: pd.DataFrame) -> None:
     def fit(_: int) -> pd.DataFrame:
-        return MissDiff(steps=3, width=8, blocks=1, refine=False, random_state=0, verbose=False).fit(table).sample(20)
+        return MissDiff(steps=3, width=8, blocks=1, refine=0, random_state=0).fit(table).sample(20)
 
     with ThreadPoolExecutor(4) as pool:
         first, *others = pool.map(fit, range(12))

@@ -16,6 +16,8 @@ import torch
 
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import Progress
+from missdiff_fast._engine.random import make_key
+from missdiff_fast._parameters import configure
 from missdiff_fast.baselines import DiffDelete, DiffMean
 from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.methods import NoisePrediction, noise_training
@@ -43,7 +45,7 @@ def _table(rows: int = 300) -> pd.DataFrame:
 
 def _fit(**changes: Any) -> MissDiff:
     settings = {"diffusion.steps": 20, "draws": 3, **changes.pop("settings", {})}
-    return MissDiff("paper", **{**SMALL, **changes}, settings=settings).fit(_table())
+    return MissDiff(preset="paper", **{**SMALL, **changes}, settings=settings).fit(_table())
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ def test_saved_copied_and_pickled(model: MissDiff, tmp_path: Path) -> None:
 
 def test_settings_of_any_mapping_are_saved_and_can_be_fitted_again(tmp_path: Path) -> None:
     settings = {"training.milestones": (0.5,), "draws": np.int32(2), "network.dropout": np.float32(0)}
-    model = MissDiff("paper", **SMALL, settings=MappingProxyType(settings)).fit(_table())
+    model = MissDiff(preset="paper", **SMALL, settings=MappingProxyType(settings)).fit(_table())
     model.save(tmp_path / "m")
     other = MissDiff.load(tmp_path / "m")
     assert other.config_ == model.config_
@@ -173,7 +175,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 @pytest.mark.parametrize("kind", [MissDiff, DiffDelete, DiffMean])
 def test_an_interrupted_fit_keeps_what_was_learnt(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(monkeypatch, 5)
-    model = kind("paper", **{**SMALL, "steps": 1000}, settings={"diffusion.steps": 20})
+    model = kind(preset="paper", **{**SMALL, "steps": 1000}, settings={"diffusion.steps": 20})
     with pytest.raises(KeyboardInterrupt):
         model.fit(_table())
     assert model.sample(5).shape == (5, 4)
@@ -181,14 +183,14 @@ def test_an_interrupted_fit_keeps_what_was_learnt(kind: type, monkeypatch: pytes
 
 def test_the_loss_is_over_observed_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-    backend = _fit(steps=1)._method.backend
-    loss = backend.masked_noise_loss
+    kind = type(_fit(steps=1)._method.backend)
+    loss = kind.masked_noise_loss
 
     def spy(prediction: Any, cells: Any, rows: torch.Tensor, states: torch.Tensor, key: Any) -> torch.Tensor:
         seen.append((rows, states))
         return loss(prediction, cells, rows, states, key)
 
-    monkeypatch.setattr(backend, "masked_noise_loss", spy)
+    monkeypatch.setattr(kind, "masked_noise_loss", staticmethod(spy))
     model = _fit(steps=3)
     table = _table()
     told = table[["x", "whole", "name"]].notna().any(axis=1)  # rows of holes and a constant teach nothing
@@ -274,7 +276,7 @@ def test_missing_cells_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) ->
     encoded = model.codec_.encode(table[codec_rows])
     cells, observed = method._min_max.encode(encoded), encoded.observed()
     rows = torch.arange(len(encoded))
-    key = method.backend.make_key(1, 0, "cpu")
+    key = make_key(1, 0, "cpu")
     eps = method.backend.normal(rows, method._min_max.layout.width, key)
     wide = observed[:, method._min_max.layout.groups()]
     loss_states = torch.where(observed, 1, 0).to(torch.uint8)
@@ -290,7 +292,14 @@ def test_it_learns_which_values_go_together() -> None:
     table = pd.DataFrame({"x": np.where(side, 4.0, 0.0) + random.normal(size=512), "side": np.where(side, "b", "a")})
     steady = {"training.milestones": (0.9,)}  # the paper's rate falls early, which is for long trainings
     model = MissDiff(
-        "paper", steps=600, width=32, blocks=4, learning_rate=2e-3, settings=steady, random_state=0, verbose=False
+        preset="paper",
+        steps=600,
+        width=32,
+        blocks=4,
+        learning_rate=2e-3,
+        settings=steady,
+        random_state=0,
+        verbose=False,
     ).fit(table)
     drawn = model.sample(512)
     means = drawn.groupby("side")["x"].mean()
@@ -319,20 +328,20 @@ def test_it_learns_which_values_go_together() -> None:
 )
 def test_bad_settings(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
-        MissDiff("paper", settings=settings).fit(_table())
+        MissDiff(preset="paper", settings=settings).fit(_table())
 
 
 def test_settings_that_are_no_mapping() -> None:
     with pytest.raises(TypeError, match="settings must be a mapping"):
-        MissDiff("paper", settings=["ve"]).fit(_table())  # type: ignore[arg-type]
+        MissDiff(preset="paper", settings=["ve"]).fit(_table())  # type: ignore[arg-type]
 
 
 def test_epochs_are_passes_over_the_rows() -> None:
-    model = MissDiff("paper", epochs=3, width=8, blocks=1, verbose=False, random_state=0).fit(_table())
+    model = MissDiff(preset="paper", epochs=3, width=8, blocks=1, verbose=False, random_state=0).fit(_table())
     assert model.history_["step"].iloc[-1] == 3 * (len(_table()) // 64)
 
 
 def test_the_rate_falls_at_the_papers_milestones() -> None:
-    training = MissDiff("paper")._configure().training
+    training = configure(MissDiff(preset="paper")).training
     rates = [training.rate(epoch, 250) for epoch in range(250)]
     assert rates == pytest.approx([5e-4] * 62 + [5e-5] * 63 + [5e-6] * 62 + [5e-7] * 38 + [5e-8] * 25)

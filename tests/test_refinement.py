@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -12,6 +11,7 @@ import torch
 
 from missdiff_fast import MissDiff
 from missdiff_fast._engine import refinement
+from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.refinement import Networks, _hold_out, run_phases
 from missdiff_fast.config import Config, NetworkConfig, TrainingConfig
@@ -30,7 +30,7 @@ def _table(rows: int = 300) -> EncodedTable:
     return EncodedTable(continuous, codes, LAYOUT, continuous.clone())
 
 
-def _run(backend: ModuleType, rounds: int, table: EncodedTable | None = None) -> tuple[Networks, History]:
+def _run(backend: Backend, rounds: int, table: EncodedTable | None = None) -> tuple[Networks, History]:
     torch.manual_seed(0)
     network, history = Denoiser(LAYOUT, **vars(CONFIG.network)), History()
     networks = Networks(network, network)
@@ -46,19 +46,19 @@ def distances(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return planned
 
 
-def test_steps_of_all_phases(backend: ModuleType, distances: list[float]) -> None:
-    assert _run(backend, 0)[1].step == [6]
-    assert _run(backend, 2)[1].step == [6, 10, 14]
+def test_steps_of_all_phases(any_backend: Backend, distances: list[float]) -> None:
+    assert _run(any_backend, 0)[1].step == [6]
+    assert _run(any_backend, 2)[1].step == [6, 10, 14]
 
 
-def test_without_rounds_one_network_does_both(backend: ModuleType) -> None:
-    networks, _ = _run(backend, 0)
+def test_without_rounds_one_network_does_both(any_backend: Backend) -> None:
+    networks, _ = _run(any_backend, 0)
     assert networks.imputer is networks.generator
 
 
 @pytest.mark.parametrize(("losses", "kept"), [((3.0, 2.0, 1.0), 2), ((1.0, 2.0, 3.0), 0), ((2.0, 1.0, 3.0), 1)])
 def test_the_weights_that_impute_best_impute(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch, distances: list[float], losses: tuple[float, ...], kept: int
+    any_backend: Backend, monkeypatch: pytest.MonkeyPatch, distances: list[float], losses: tuple[float, ...], kept: int
 ) -> None:
     seen: list[Denoiser] = []
 
@@ -67,7 +67,7 @@ def test_the_weights_that_impute_best_impute(
         return losses[len(seen) - 1]
 
     monkeypatch.setattr(refinement, "probe_loss", probe)
-    networks, _ = _run(backend, 2)
+    networks, _ = _run(any_backend, 2)
     assert len(seen) == 3
     assert networks.imputer is seen[kept]
     assert networks.generator is seen[-1]
@@ -78,7 +78,11 @@ def test_the_weights_that_impute_best_impute(
     [([1.0, 2.0], [6, 10]), ([3.0, 2.0, 2.5], [6, 10, 14]), ([3.0, 2.0, 1.0, 0.5], [6, 10, 14, 18])],
 )
 def test_rounds_end_where_they_lead_away_from_the_table(
-    backend: ModuleType, distances: list[float], monkeypatch: pytest.MonkeyPatch, planned: list[float], steps: list[int]
+    any_backend: Backend,
+    distances: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    planned: list[float],
+    steps: list[int],
 ) -> None:
     distances[:] = planned
     trained: list[Denoiser] = []
@@ -89,7 +93,7 @@ def test_rounds_end_where_they_lead_away_from_the_table(
         trained.append(network)
 
     monkeypatch.setattr(refinement, "train", record)
-    networks, history = _run(backend, 3)
+    networks, history = _run(any_backend, 3)
     assert history.step == steps
     assert networks.generator is trained[planned.index(min(planned))]
 
@@ -122,16 +126,16 @@ def test_where_every_row_has_a_rare_cell_nothing_is_held_out() -> None:
     assert _hold_out(table, seed=0) == (table, None)
 
 
-def test_small_tables_hold_nothing_out(backend: ModuleType) -> None:
+def test_small_tables_hold_nothing_out(any_backend: Backend) -> None:
     table = _table(150)
     assert _hold_out(table, seed=0) == (table, None)
-    networks, _ = _run(backend, 1, table)
+    networks, _ = _run(any_backend, 1, table)
     assert networks.imputer is networks.generator
 
 
 @pytest.mark.parametrize(("planned", "kept"), [((1.0, 2.0), 0), ((2.0, 1.0), 1)])
 def test_without_held_out_rows_the_generator_imputes(
-    backend: ModuleType,
+    any_backend: Backend,
     monkeypatch: pytest.MonkeyPatch,
     distances: list[float],
     planned: tuple[float, ...],
@@ -140,12 +144,12 @@ def test_without_held_out_rows_the_generator_imputes(
     distances[:] = planned
     trained: list[Denoiser] = []
     monkeypatch.setattr(refinement, "train", lambda network, *_, **__: trained.append(network))
-    networks, _ = _run(backend, 1, _table(150))
+    networks, _ = _run(any_backend, 1, _table(150))
     assert networks.generator is networks.imputer is trained[kept]
 
 
 def test_an_interruption_while_refining_keeps_the_first_training(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+    any_backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -155,12 +159,12 @@ def test_an_interruption_while_refining_keeps_the_first_training(
     network = Denoiser(LAYOUT, **vars(CONFIG.network))
     networks = Networks(network, network)
     with pytest.raises(KeyboardInterrupt):
-        run_phases(networks, _table(), CONFIG, backend, 0, History(), rounds=1)
+        run_phases(networks, _table(), CONFIG, any_backend, 0, History(), rounds=1)
     assert networks.generator is network
     assert not network.training
 
 
-def test_a_dependence_that_few_rows_show_whole_is_learnt(native: ModuleType) -> None:
+def test_a_dependence_that_few_rows_show_whole_is_learnt(native_backend: Backend) -> None:
     # A pair of correlation 0.9 that one row in ten holds together. Zeros for what is missing and no word of it to the
     # network would give 0.71 in the limit: `drawn_moments` with 9/11 missing, of whose rows that hold a cell one in ten
     # holds both.
@@ -173,7 +177,7 @@ def test_a_dependence_that_few_rows_show_whole_is_learnt(native: ModuleType) -> 
     assert abs(model.sample(4000).corr().iloc[0, 1] - 0.9) < 0.05
 
 
-def test_refinement_does_no_harm_where_it_fails(native: ModuleType) -> None:
+def test_refinement_does_no_harm_where_it_fails(native_backend: Backend) -> None:
     # Eight columns of pairwise correlation 0.8, of which a row holds two: draws of six columns given two are poor, and
     # training on them would end at a correlation of 0.3.
     random = np.random.default_rng(0)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
-from missdiff_fast._engine import training
+from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.batches import TrainBatch, TrainBatches
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.steppers import Stepper, TrainBatch, WeightAverage, make_stepper
+from missdiff_fast._engine.protocols import Stepper
+from missdiff_fast._engine.steppers import WeightAverage
 from missdiff_fast._engine.training import Phase, batches, train
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.diffusion.states import CLEAN, NOISY
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LAYOUT = Layout(2, (3,))
@@ -33,7 +34,7 @@ def _table(rows: int = 200) -> EncodedTable:
     return EncodedTable(continuous, torch.where(torch.rand(rows, 1) < 0.2, -1, codes).to(torch.int16), LAYOUT, values)
 
 
-def _train(backend: ModuleType, steps: int, seed: int = 0, **changes: float) -> tuple[Denoiser, History]:
+def _train(backend: Backend, steps: int, seed: int = 0, **changes: float) -> tuple[Denoiser, History]:
     torch.manual_seed(1)
     network, history = Denoiser(LAYOUT, width=32, blocks=1), History()
     settings = {"batch_size": 64, "learning_rate": 5e-3, "warmup": 10, "ema": 0.99} | changes
@@ -41,16 +42,16 @@ def _train(backend: ModuleType, steps: int, seed: int = 0, **changes: float) -> 
     return network, history
 
 
-def test_the_loss_falls(backend: ModuleType) -> None:
-    _, history = _train(backend, 300)
+def test_the_loss_falls(any_backend: Backend) -> None:
+    _, history = _train(any_backend, 300)
     assert history.step == [50, 100, 150, 200, 250, 300]
-    untrained = _train(backend, 1)[1].loss[0]
+    untrained = _train(any_backend, 1)[1].loss[0]
     assert history.loss[-1] < 0.75 * untrained
     assert history.seconds == sorted(history.seconds)
 
 
-def test_steps_that_are_no_multiple_of_fifty_are_logged(backend: ModuleType) -> None:
-    assert _train(backend, 73)[1].step == [50, 73]
+def test_steps_that_are_no_multiple_of_fifty_are_logged(any_backend: Backend) -> None:
+    assert _train(any_backend, 73)[1].step == [50, 73]
 
 
 def test_batches_are_passes_over_the_rows() -> None:
@@ -86,7 +87,7 @@ def test_average_by_hand() -> None:
     assert layer.weight.item() == pytest.approx(1 - 0.1 * 0.15)
 
 
-def test_an_interruption_leaves_the_average(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_the_average(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     add, steps = Progress.add, iter(range(5))
 
     def interrupt(self: Progress, loss: torch.Tensor, count: int = 1) -> None:
@@ -99,111 +100,105 @@ def test_an_interruption_leaves_the_average(backend: ModuleType, monkeypatch: py
     network = Denoiser(LAYOUT, width=32, blocks=1)
     phase = Phase("fit", 100, 64, 5e-3, 1, 0.99)
     with pytest.raises(KeyboardInterrupt):
-        train(network, _table(), ObjectiveConfig(), phase, backend, 0, History())
+        train(network, _table(), ObjectiveConfig(), phase, any_backend, 0, History())
     assert not network.training
     assert bool(network.outputs.weight.any())
 
 
-def test_divergence_is_an_error(backend: ModuleType) -> None:
+def test_divergence_is_an_error(any_backend: Backend) -> None:
     with pytest.raises(FloatingPointError, match=r"the loss is .* at step \d+: training diverged"):
-        _train(backend, 100, learning_rate=1e9)
+        _train(any_backend, 100, learning_rate=1e9)
 
 
-def test_missing_values_never_enter(backend: ModuleType) -> None:
-    network, history = _train(backend, 60)
+def test_missing_values_never_enter(any_backend: Backend) -> None:
+    network, history = _train(any_backend, 60)
     assert all(bool(torch.isfinite(weight).all()) for weight in network.parameters())
     assert all(loss > 0 for loss in history.loss)
 
 
 @pytest.fixture
-def lessons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainBatch, torch.Tensor]]:
-    """What every step is to learn from, and the column weights."""
+def seen(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> list[tuple[TrainBatch, torch.Tensor]]:
+    """Inputs of every step that the backend takes, and the column weights."""
     seen: list[tuple[TrainBatch, torch.Tensor]] = []
+    make = type(any_backend).stepper
 
-    def make(network: Denoiser, objective: Any, column_weight: torch.Tensor, ema: float, backend: Any) -> Stepper:
-        stepper = make_stepper(network, objective, column_weight, ema, backend)
-        step = stepper.step
+    def stepper(self: Backend, network: Denoiser, objective: Any, column_weight: torch.Tensor, ema: float) -> Stepper:
+        made = make(self, network, objective, column_weight, ema)
+        run = made.run
 
-        def record(lesson: TrainBatch, learning_rate: float) -> torch.Tensor:
-            seen.append((lesson, column_weight))
-            return step(lesson, learning_rate)
+        def record(batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
+            seen.extend((batch, column_weight) for batch in batches)
+            run(batches, rates, progress)
 
-        stepper.step = record  # type: ignore[method-assign]
-        return stepper
+        made.run = record  # type: ignore[method-assign]
+        return made
 
-    monkeypatch.setattr(training, "make_stepper", make)
+    monkeypatch.setattr(type(any_backend), "stepper", stepper)
     return seen
 
 
 def _weights(
-    lessons: list[tuple[TrainBatch, torch.Tensor]],
-    backend: ModuleType,
+    seen: list[tuple[TrainBatch, torch.Tensor]],
+    backend: Backend,
     table: EncodedTable,
     objective: ObjectiveConfig,
     **options: Any,
 ) -> list[torch.Tensor]:
     """The column weights of three steps."""
-    lessons.clear()
+    seen.clear()
     network, phase = Denoiser(LAYOUT, width=8, blocks=1), Phase("fit", 3, 64, 5e-3, 1, 0.99, show=0.5)
     train(network, table, objective, phase, backend, 0, History(), **options)
-    return [weight for _, weight in lessons]
+    return [weight for _, weight in seen]
 
 
-def test_columns_seldom_observed_weigh_more(
-    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
-) -> None:
+def test_columns_seldom_observed_weigh_more(any_backend: Backend, seen: list[tuple[TrainBatch, torch.Tensor]]) -> None:
     cells = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
     cells[100:, 1] = torch.nan
     table = EncodedTable(cells, torch.ones(400, 1, dtype=torch.int16), LAYOUT, cells)
     # Rates 1, 1/4 and 1: raw weights 1, 2 and 1, times (9/4) / (5/2) = 9/10.
-    weights = _weights(lessons, backend, table, ObjectiveConfig())
+    weights = _weights(seen, any_backend, table, ObjectiveConfig())
     assert len(weights) == 3
     for given in weights:
         torch.testing.assert_close(given, torch.tensor([0.9, 1.8, 0.9]))
-    even = _weights(lessons, backend, table, ObjectiveConfig(column_power=0.0))
+    even = _weights(seen, any_backend, table, ObjectiveConfig(column_power=0.0))
     assert all(torch.equal(given, torch.ones(3)) for given in even)
-    capped = _weights(lessons, backend, table, ObjectiveConfig(column_power=3.0, column_cap=2.0))
+    capped = _weights(seen, any_backend, table, ObjectiveConfig(column_power=3.0, column_cap=2.0))
     torch.testing.assert_close(capped[0], torch.tensor([0.9, 1.8, 0.9]))
 
 
 def test_what_is_drawn_for_many_steps_at_once_is_each_steps_own(
-    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
+    any_backend: Backend, seen: list[tuple[TrainBatch, torch.Tensor]]
 ) -> None:
     network, phase = Denoiser(LAYOUT, width=8, blocks=1), Phase("fit", 200, 64, 5e-3, 1, 0.99, first_step=7)
-    train(network, _table(400), ObjectiveConfig(), phase, backend, 0, History())
-    assert len(lessons) == 200
-    assert [int(lesson.key[1]) for lesson, _ in lessons] == list(range(7, 207))
-    assert len({int(lesson.key[0]) for lesson, _ in lessons}) == 1
-    assert len({float(lesson.sigma[0]) for lesson, _ in lessons}) == 200
-    for lesson, _ in lessons:
-        assert torch.equal(lesson.weight, noise_weight(lesson.sigma))
-        assert (lesson.features is None) == (backend is reference)
-        if lesson.features is not None:
-            torch.testing.assert_close(lesson.features, network.features(lesson.sigma))
+    train(network, _table(400), ObjectiveConfig(), phase, any_backend, 0, History())
+    assert len(seen) == 200
+    assert [int(batch.key[1]) for batch, _ in seen] == list(range(7, 207))
+    assert len({int(batch.key[0]) for batch, _ in seen}) == 1
+    assert len({float(batch.sigma[0]) for batch, _ in seen}) == 200
+    for batch, _ in seen:
+        assert torch.equal(batch.weight, noise_weight(batch.sigma))
 
 
 def test_filled_cells_do_not_count_as_observed(
-    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
+    any_backend: Backend, seen: list[tuple[TrainBatch, torch.Tensor]]
 ) -> None:
     table = _table(400)
     filled = EncodedTable(table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.values)
-    weights = _weights(lessons, backend, table, ObjectiveConfig(), filled=filled)
-    assert torch.equal(weights[0], _weights(lessons, backend, table, ObjectiveConfig())[0])
+    weights = _weights(seen, any_backend, table, ObjectiveConfig(), filled=filled)
+    assert torch.equal(weights[0], _weights(seen, any_backend, table, ObjectiveConfig())[0])
     assert not torch.equal(weights[0], torch.ones(3))
 
 
-def test_a_complete_table_has_weights_of_one(
-    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
-) -> None:
+def test_a_complete_table_has_weights_of_one(any_backend: Backend, seen: list[tuple[TrainBatch, torch.Tensor]]) -> None:
     table = _table()
     complete = EncodedTable(
         table.continuous.nan_to_num(0.0), table.codes.clamp(min=0), LAYOUT, table.continuous.nan_to_num(0.0)
     )
-    assert torch.equal(_weights(lessons, backend, complete, ObjectiveConfig())[0], torch.ones(3))
+    assert torch.equal(_weights(seen, any_backend, complete, ObjectiveConfig())[0], torch.ones(3))
 
 
 def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observed(
-    backend: ModuleType, lessons: list[tuple[TrainBatch, torch.Tensor]]
+    any_backend: Backend, seen: list[tuple[TrainBatch, torch.Tensor]]
 ) -> None:
     generator = torch.Generator().manual_seed(0)
     cells = torch.randn(400, 2, generator=generator)
@@ -214,17 +209,19 @@ def test_draws_are_learnt_from_in_noisy_rows_and_where_a_column_is_mostly_observ
     complete = cells.nan_to_num(0.5)
     filled = EncodedTable(complete, codes.clamp(min=0), LAYOUT, complete)
     phase = Phase("fit", 20, 64, 5e-3, 1, 0.99, show=0.5, trusted_rate=0.5, trusted_sigma=1.0)
-    train(Denoiser(LAYOUT, width=8, blocks=1), table, ObjectiveConfig(), phase, backend, 0, History(), filled=filled)
-    assert len(lessons) == 20
-    assert all(lesson.table is filled for lesson, _ in lessons)
+    train(
+        Denoiser(LAYOUT, width=8, blocks=1), table, ObjectiveConfig(), phase, any_backend, 0, History(), filled=filled
+    )
+    assert len(seen) == 20
+    assert all(batch.table is filled for batch, _ in seen)
     steps = [
         {
-            "states": lesson.states,
-            "sigma": lesson.sigma,
-            "learnt": lesson.loss_states,
-            "observed": table.observed()[lesson.rows],
+            "states": batch.states,
+            "sigma": batch.sigma,
+            "learnt": batch.loss_states,
+            "observed": table.observed()[batch.rows],
         }
-        for lesson, _ in lessons
+        for batch, _ in seen
     ]
     rows = {name: torch.cat([step[name] for step in steps]) for name in steps[0]}
     hole, shown, noisy = ~rows["observed"], rows["states"] == NOISY, rows["sigma"][:, None] > 1.0

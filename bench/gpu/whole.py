@@ -65,7 +65,7 @@ def paper(clock: Clock, rows: int, steps: int | None) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         settings = {"random_state": 0, "device": clock.device.type, "verbose": False}
-        model = MissDiff("paper", steps=steps or PAPER_STEPS, **settings)  # type: ignore[arg-type]
+        model = MissDiff(preset="paper", steps=steps or PAPER_STEPS, **settings)  # type: ignore[arg-type]
         fit, _ = clock.wall(lambda: model.fit(holes))
     history = model.history_
     first, last = history.iloc[0], history.iloc[-1]

@@ -63,10 +63,10 @@ struct Network {
   }
 };
 
-constexpr int64_t kFloat32 = 2;  // the only precision of a CPU's kernels, in the numbers of the CUDA ones
+constexpr int64_t kFloat32 = 0;  // the only precision of a CPU's kernels, in the numbers of the CUDA ones
 
 void check_precision(int64_t precision) {
-  STD_TORCH_CHECK(precision == kFloat32, "on the CPU precision must be 2 (float32), not ", precision);
+  STD_TORCH_CHECK(precision == kFloat32, "on the CPU precision must be 0 (float32), not ", precision);
 }
 
 Tensor mlp_sample(const Tensor& x,             // [B, D]

@@ -142,7 +142,7 @@ Tensor mlp_train_step(Tensor weights,            // [P] flat, as the next three
   std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
   BatchArgs to_judge = batch.args;
   to_judge.states = judged_.const_data_ptr<uint8_t>();
-  const MlpTrainArgs args{{batch.args, ones.data(), sigma_.const_data_ptr(), 0.0, 1.0, Type::kFloat, x},
+  const MlpTrainArgs args{{batch.args, ones.data(), sigma_.const_data_ptr(), 0.0, 1.0, x},
                           {to_judge, Type::kFloat, prediction, weight_.const_data_ptr(),
                            v ? v->const_data_ptr() : nullptr, mean_weight, scale, grad, partials.data()},
                           prediction,

@@ -11,7 +11,7 @@ Tensor perturb(const Tensor& continuous,  // [N, C]
                const Tensor& alpha,       // [B]
                const Tensor& sigma,       // [B]
                const Tensor& key,         // [2]
-               int64_t width, double low, double high, ScalarType dtype) {
+               int64_t width, double low, double high) {
   const Batch batch(continuous, codes, nullptr, offsets, rows, states, width, read_key(key));
   const int64_t B = batch.args.num_rows;
   check_type(alpha, "alpha", {continuous.scalar_type()});
@@ -19,12 +19,8 @@ Tensor perturb(const Tensor& continuous,  // [N, C]
   check_shape(alpha, "alpha", {B});
   check_shape(sigma, "sigma", {B});
   const Tensor a = torch::stable::contiguous(alpha), s = torch::stable::contiguous(sigma);
-  STD_TORCH_CHECK(dtype == continuous.scalar_type() || dtype == ScalarType::BFloat16, "perturb makes ",
-                  torch::headeronly::toString(continuous.scalar_type()), " of this table, or BFloat16, not ",
-                  torch::headeronly::toString(dtype), ", on the CPU");
-  Tensor out = allocate(continuous, {B, width}, dtype);
-  const PerturbArgs args{batch.args, a.const_data_ptr(), s.const_data_ptr(),    low,
-                         high,       type_of(out),       out.mutable_data_ptr()};
+  Tensor out = allocate(continuous, {B, width}, continuous.scalar_type());
+  const PerturbArgs args{batch.args, a.const_data_ptr(), s.const_data_ptr(), low, high, out.mutable_data_ptr()};
   check_codes(launch(kernels().perturb, args, width == 0 ? 0 : B, width, batch.args.columns));
   return out;
 }

@@ -78,15 +78,14 @@ auto with_table_type(ScalarType type, Function function) {
   return type == ScalarType::Double ? function(Is<double>()) : function(Is<float>());
 }
 
-// The same for cells that may be half as wide as `T`, or less.
+// The same for predictions, which may be bfloat16.
 template <class T, class Function>
 auto with_cell_type(ScalarType type, Function function) {
-  if (type == ScalarType::BFloat16) return function(Is<Bfloat16>());
-  return type == ScalarType::Half ? function(Is<Float16>()) : function(Is<T>());
+  return type == ScalarType::BFloat16 ? function(Is<Bfloat16>()) : function(Is<T>());
 }
 
 inline void check_cell_type(const Tensor& t, const char* name, ScalarType wide) {
-  check_type(t, name, {wide, ScalarType::BFloat16, ScalarType::Half});
+  check_type(t, name, {wide, ScalarType::BFloat16});
 }
 
 inline Columns read_columns(const Tensor& offsets, int64_t num_columns, int64_t width) {

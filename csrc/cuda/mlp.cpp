@@ -26,8 +26,7 @@ struct Network {
     check_device(x_, offsets_, "offsets");
     check_device(x_, levels_, "levels");
     check_device(x_, shifts_, "shifts");
-    STD_TORCH_CHECK(0 <= precision && precision <= 2, "precision must be 0 (bfloat16), 1 (tf32) or 2 (float32), not ",
-                    precision);
+    STD_TORCH_CHECK(precision == 0 || precision == 1, "precision must be 0 (float32) or 1 (bfloat16), not ", precision);
     const int64_t W = shifts_.size(2), most = kMostPanels * kPanel;
     STD_TORCH_CHECK(1 <= W && W <= most, "the network is ", W, " wide; on a CUDA device it may be 1 to ", most);
     STD_TORCH_CHECK(shifts_.size(1) < 1 << 16, "the network has ", shifts_.size(1), " blocks, too many for a kernel");

@@ -156,11 +156,6 @@ def warm_up(step: Callable[[], object], changed: Callable[[], Sequence[Tensor]])
             x.copy_(value)
 
 
-def to_device(x: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU's on a device, without the host's waiting for what the device is at."""
-    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
-
-
 @contextmanager
 def allow_tf32(device: torch.device) -> Iterator[None]:
     """Let float32 matrices be multiplied in TF32 on a GPU, whose sums stay float32; the caller's choice comes back.

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from missdiff_fast._engine.sampling import TILE, over_tiles, passes_natively
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
+_PROBE_ROWS = 2048  # of one call of the network
 
 
 @torch.inference_mode()
 def one_pass(
-    network: nn.Module, table: EncodedTable, backend: ModuleType, *, verbose: bool = False
+    network: nn.Module, table: EncodedTable, backend: Backend, *, verbose: bool = False
 ) -> Iterator[tuple[int, int, Tensor, Tensor]]:
     """Observed columns clean, missing ones hidden, and one call of the network for each tile of rows.
 
@@ -33,19 +33,16 @@ def one_pass(
         standardised raw values.
     """
     C, D = table.layout.num_continuous, table.layout.width
-    key = backend.make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
-    native = passes_natively(network, backend)
-    predict = (backend if native else reference).mlp_predict
+    key = make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
 
     def work(start: int, piece: EncodedTable) -> Tensor:
         rows, ones = torch.arange(len(piece), device=table.device), torch.ones(len(piece), device=table.device)
         states = torch.where(piece.observed(), CLEAN, HIDDEN).to(torch.uint8)
         x = backend.perturb(piece, rows, states, ones, ones, key)
-        prediction: Tensor = predict(network, x, states, ones[:1])
-        return prediction
+        return backend.mlp_predict(network, x, states, ones[:1])
 
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
-        for start, stop, padded in over_tiles(table, native, work):
+        for start, stop, padded in shrinking(table, backend.tile(network, table.device), work):
             prediction = padded[: stop - start]
             bar.update(stop - start)
             if not bool(torch.isfinite(prediction).all()):
@@ -56,17 +53,17 @@ def one_pass(
 
 
 @torch.inference_mode()
-def probe_loss(network: nn.Module, table: EncodedTable, backend: ModuleType, seed: int) -> float:
+def probe_loss(network: nn.Module, table: EncodedTable, backend: Backend, seed: int) -> float:
     """How badly a network imputes rows that it was not trained on: the loss on observed cells hidden for the purpose.
 
     A fifth of each row's observed cells is hidden, the same cells for every network with one seed.
     """
-    total, weight = 0.0, torch.ones(TILE, device=table.device)
-    key = backend.make_key(derive(seed, "probe"), 0, table.device)
+    total, weight = 0.0, torch.ones(_PROBE_ROWS, device=table.device)
+    key = make_key(derive(seed, "probe"), 0, table.device)
     rows = torch.arange(len(table), device=table.device)
     picked = backend.uniform(rows, table.layout.num_columns, key) < _PROBE_SHARE
     states = torch.where(table.observed() & ~picked, CLEAN, HIDDEN).to(torch.uint8)
-    for index in rows.split(TILE):
+    for index in rows.split(_PROBE_ROWS):
         ones, state = weight[: len(index)], states[index]
         x = backend.perturb(table, index, state, ones, ones, key)
         loss = backend.masked_loss(network(x, ones[:1], state), table, index, state, ones, mean_weight=1.0)

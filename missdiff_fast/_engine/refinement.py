@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 import torch
 
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import probe_loss
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.resemblance import distance
-from missdiff_fast._engine.sampling import TILE, fill, unknown
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.sampling import fill
+from missdiff_fast._engine.tiling import unknown
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
 _MIN_ROWS_TO_HOLD_OUT = 200
-_DRAWN_ROWS, _COMPARED_ROWS = 2 * TILE, 1 << 16  # to judge a network by, and at most so many rows of the table
+_DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # to judge a network by, and at most so many rows of the table
 _RARE = 100  # a column observed less often keeps all its cells in training
 
 
@@ -43,7 +44,7 @@ def run_phases(
     networks: Networks,
     table: EncodedTable,
     config: Config,
-    backend: ModuleType,
+    backend: Backend,
     seed: int,
     history: History,
     *,
@@ -66,8 +67,8 @@ def run_phases(
         The training rows.
     config : Config
         Settings.
-    backend : module
-        `missdiff_fast.ops` or `missdiff_fast.ops.reference`.
+    backend : Backend
+        The ops, the network's passes and the training step.
     seed : int
         Everything random follows from it.
     history : History
@@ -133,12 +134,12 @@ def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTabl
     return table.rows(kept.nonzero()[:, 0]), table.rows(held_out)
 
 
-def _probe(network: Denoiser, held_out: EncodedTable | None, backend: ModuleType, seed: int) -> float:
+def _probe(network: Denoiser, held_out: EncodedTable | None, backend: Backend, seed: int) -> float:
     """The imputation loss on held-out rows; 0 where there are none."""
     return 0.0 if held_out is None else probe_loss(network, held_out, backend, seed)
 
 
-def _distance(network: Denoiser, table: EncodedTable, config: Config, backend: ModuleType, seed: int) -> float:
+def _distance(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> float:
     """How far rows drawn by the network are from the observed cells."""
     generator = torch.Generator().manual_seed(derive(seed, "compare"))
     rows = torch.randperm(len(table), generator=generator)[:_COMPARED_ROWS].to(table.device)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
-from missdiff_fast._engine.cuda_graphs import to_device
+from missdiff_fast._engine.batches import TrainBatches
+from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.seeding import derive
-from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TrainBatches, make_stepper
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
@@ -76,7 +76,7 @@ def train(
     table: EncodedTable,
     objective: ObjectiveConfig,
     phase: Phase,
-    backend: ModuleType,
+    backend: Backend,
     seed: int,
     history: History,
     *,
@@ -94,8 +94,8 @@ def train(
         how seldom they are observed.
     objective, phase
         What to train for and how long.
-    backend : module
-        `missdiff_fast.ops` or `missdiff_fast.ops.reference`.
+    backend : Backend
+        The ops, the network's passes and the training step.
     seed : int
         Everything random follows from it.
     history : History
@@ -113,33 +113,26 @@ def train(
     """
     observed = table.observed()
     weights = column_weights(observed, objective.column_power, objective.column_cap).to(table.continuous.dtype)
-    stepper = make_stepper(network, objective, weights, phase.ema, backend)
+    stepper = backend.stepper(network, objective, weights, phase.ema)
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
-            features = stepper.state.network.features if isinstance(stepper, NativeStepper) else None
             first = 0
-            for lessons in _lessons(features, table, observed, filled, objective, phase, backend, seed):
-                rates = [phase.rate(t) for t in range(first, first + len(lessons))]
-                first += len(lessons)
-                if isinstance(stepper, GraphStepper):
-                    stepper.learn(lessons, rates, progress)
-                else:
-                    for lesson, rate in zip(lessons, rates, strict=True):
-                        progress.add(stepper.step(lesson, rate))
+            for part in _draw_batches(table, observed, filled, objective, phase, backend, seed):
+                stepper.run(part, [phase.rate(t) for t in range(first, first + len(part))], progress)
+                first += len(part)
     finally:
         stepper.finish()
         network.eval()
 
 
-def _lessons(
-    features: Callable[[Tensor], Tensor] | None,
+def _draw_batches(
     table: EncodedTable,
     observed: Tensor,
     filled: EncodedTable | None,
     objective: ObjectiveConfig,
     phase: Phase,
-    backend: ModuleType,
+    backend: Backend,
     seed: int,
 ) -> Iterator[TrainBatches]:
     """What each step of the phase is to learn from, drawn for several steps at a time: small tensors cost their calls.
@@ -150,9 +143,9 @@ def _lessons(
     generator = torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
     order = batches(len(table), phase.batch_size, generator)
     of_states, of_levels = (
-        backend.make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels")
+        make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels")
     )
-    noise_seed = backend.make_key(derive(seed, "noise"), 0, device)[0]
+    noise_seed = make_key(derive(seed, "noise"), 0, device)[0]
     complete = table if filled is None else filled
     trusted = observed.double().mean(0) >= phase.trusted_rate
     size = min(phase.batch_size, len(table))
@@ -181,5 +174,4 @@ def _lessons(
             sigma.unflatten(0, shape),
             noise_weight(sigma).unflatten(0, shape),
             keys,
-            None if features is None else features(sigma).unflatten(0, shape),
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from missdiff_fast._estimator import NotFittedError
 from missdiff_fast.model import MissDiff
 from missdiff_fast.table.schema import as_names
 
@@ -32,11 +33,13 @@ class CompletedModel(ABC):
         ValueError, TypeError
             As of `MissDiff.fit`, and where X cannot be completed.
         """
-        model = MissDiff(preset=self.preset, **self.model_settings)
-        categorical_columns = as_names(categorical_columns)
+        settings = dict(self.model_settings)
+        own = settings.pop("categorical_columns", None)
+        categorical_columns = as_names(own if categorical_columns is None else categorical_columns)
+        model = MissDiff(preset=self.preset, categorical_columns=categorical_columns, **settings)
         completed = self._complete(X, model, categorical_columns)
         try:
-            model.fit(completed, categorical_columns)
+            model.fit(completed)
         finally:
             if model.fitted:
                 self.model_ = model
@@ -45,7 +48,7 @@ class CompletedModel(ABC):
     def sample(self, num_rows: int, random_state: int | None = None) -> pd.DataFrame:
         """Draw complete rows; see `MissDiff.sample`."""
         if not hasattr(self, "model_"):
-            raise ValueError("this model is not fitted: call fit first")
+            raise NotFittedError("this model is not fitted: call fit first")
         return self.model_.sample(num_rows, random_state=random_state)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

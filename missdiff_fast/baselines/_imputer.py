@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from missdiff_fast._engine.backend import plain_settings
-from missdiff_fast._engine.seeding import check_seed
+from missdiff_fast._engine.device import plain_settings
+from missdiff_fast._engine.random import check_seed
+from missdiff_fast._estimator import NotFittedError
 from missdiff_fast.baselines._encoding import Cells, Encoder
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Imputer(ABC):
             Nothing was fitted, or X does not have the columns, dtypes and categories that fit saw.
         """
         if not hasattr(self, "encoder_"):
-            raise ValueError("this imputer is not fitted: call fit first")
+            raise NotFittedError("this imputer is not fitted: call fit first")
         filled = self._fill(self.encoder_.encode(X))
         return self.encoder_.codec.fill(X, self.encoder_.decode(filled))
 

@@ -169,7 +169,7 @@ class RefineConfig:
 class SolverConfig:
     """Noise levels of the sampler, from the greatest to the least.
 
-    ``precision`` is that of the factors of the network's matrix products on a CUDA device: "bfloat16", "tf32" or
+    ``precision`` is that of the factors of the network's matrix products on a CUDA device: "bfloat16" or
     "float32"; sums and all else are float32. The CPU computes in float32.
 
     Examples
@@ -185,7 +185,7 @@ class SolverConfig:
     precision: str = "bfloat16"
 
     def __post_init__(self) -> None:
-        check_choice("solver.precision", self.precision, ("bfloat16", "tf32", "float32"))
+        check_choice("solver.precision", self.precision, ("bfloat16", "float32"))
         check_whole("solver.steps", self.steps, 1)
         check_positive("solver.sigma_max", self.sigma_max)
         if not 0 < self.sigma_min < self.sigma_max:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._engine.seeding import check_seed
+from missdiff_fast._engine.random import check_seed
 from missdiff_fast._validation import MAX_ROWS, check_count
 
 Reading = Literal["released", "text"]

@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._engine.seeding import check_seed
+from missdiff_fast._engine.random import check_seed
 from missdiff_fast._validation import MAX_ROWS, check_count
 from missdiff_fast.datasets.mimic4ed import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, VITALS
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import torch
 
+from missdiff_fast._engine.backend import Backend
 from missdiff_fast.config import AnyConfig, PaperConfig
 from missdiff_fast.methods.base import Method
 from missdiff_fast.methods.column_states import ColumnStates
@@ -15,7 +14,7 @@ from missdiff_fast.table import Codec
 __all__ = ["ColumnStates", "Method", "NoisePrediction", "make_method"]
 
 
-def make_method(codec: Codec, config: AnyConfig, device: torch.device, backend: ModuleType) -> Method:
+def make_method(codec: Codec, config: AnyConfig, device: torch.device, backend: Backend) -> Method:
     """The method that a configuration is of."""
     if isinstance(config, PaperConfig):
         return NoisePrediction(codec, config, device, backend)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from types import ModuleType
-from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
+from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.history import History
 from missdiff_fast.table import Codec, EncodedTable
 
@@ -23,16 +22,12 @@ class Method(ABC):
         Of the table.
     device : torch.device
         Where the networks are.
-    backend : module
-        `missdiff_fast.ops` or `missdiff_fast.ops.reference`.
+    backend : Backend
+        The ops, the network's passes and the training step.
     """
 
-    def __init__(self, codec: Codec, device: torch.device, backend: ModuleType) -> None:
+    def __init__(self, codec: Codec, device: torch.device, backend: Backend) -> None:
         self.codec, self.device, self.backend = codec, device, backend
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles, which cannot hold the module of the ops."""
-        return {name: value for name, value in vars(self).items() if name != "backend"}
 
     @property
     @abstractmethod

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
 
 import pandas as pd
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import Networks, run_phases
-from missdiff_fast._engine.sampling import TILE, draw, most_probable, tiles
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.sampling import draw, most_probable
+from missdiff_fast._engine.tiling import TILE, tiles
 from missdiff_fast.config import Config
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding
@@ -33,7 +33,7 @@ class ColumnStates(Method):
     See `missdiff_fast._engine.refinement` for its training.
     """
 
-    def __init__(self, codec: Codec, config: Config, device: torch.device, backend: ModuleType) -> None:
+    def __init__(self, codec: Codec, config: Config, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
 
@@ -94,7 +94,7 @@ class ColumnStates(Method):
         bounds = torch.empty(len(table), dtype=torch.float64)
         total = -(-len(table) // TILE) * len(process)
         with tqdm(total=total, desc="score", unit="step", delay=2, disable=None if verbose else True) as bar:
-            for start, stop, piece in tiles(table):
+            for start, stop, piece in tiles(table, TILE):
                 bounds[start:stop] = self._bound(piece, start, process, seed, bar)[: stop - start].cpu()
         return bounds
 
@@ -105,10 +105,10 @@ class ColumnStates(Method):
         observed = seen[:, layout.groups(self.device)]
         clean = torch.where(seen, CLEAN, HIDDEN).to(torch.uint8)
         states = torch.where(seen, NOISY, HIDDEN).to(torch.uint8)
-        x0 = backend.perturb(piece, rows, clean, ones, ones, backend.make_key(0, 0, self.device))
+        x0 = backend.perturb(piece, rows, clean, ones, ones, make_key(0, 0, self.device))
         errors = torch.empty((TILE, len(process)), dtype=torch.float64, device=self.device)
         for t, sigma in enumerate(process.sigma.tolist()):
-            eps = backend.normal(rows + start, layout.width, backend.make_key(derive(seed, "bound"), t, self.device))
+            eps = backend.normal(rows + start, layout.width, make_key(derive(seed, "bound"), t, self.device))
             prediction = network(x0 + sigma * eps, sigma * ones[:1], states)
             groups = torch.split(prediction[:, : layout.width], [layout.num_continuous, *layout.cardinalities], 1)
             guess = torch.cat([groups[0], *(torch.softmax(group, 1) for group in groups[1:])], 1)

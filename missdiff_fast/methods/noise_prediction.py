@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from types import ModuleType
 
 import pandas as pd
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.sampling import make_keys, most_probable, shrinking, tiles
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.protocols import Tile
+from missdiff_fast._engine.random import derive, make_key, make_keys, seeded
+from missdiff_fast._engine.sampling import most_probable
+from missdiff_fast._engine.tiling import shrinking, tiles
 from missdiff_fast._engine.training import batches
 from missdiff_fast.config import DiffusionConfig, PaperConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
@@ -23,7 +24,6 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.methods.noise_training import NoiseStepper
 from missdiff_fast.networks import CSDINetwork
-from missdiff_fast.ops import reference
 from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.min_max import MinMax, check_near
 
@@ -45,18 +45,19 @@ class NoisePrediction(Method):
 
     Examples
     --------
-    >>> from missdiff_fast import reference
+    >>> from missdiff_fast._engine.backend import ReferenceBackend
     >>> from missdiff_fast.config import override
     >>> frame = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 4, "y": ["a", None, "b", "b"] * 4})
     >>> codec = Codec.fit(frame)
     >>> config = override(PaperConfig(), {"training.steps": 2, "diffusion.steps": 3, "network.channels": 8})
-    >>> method, table = NoisePrediction(codec, config, torch.device("cpu"), reference), codec.encode(frame, seed=0)
+    >>> method = NoisePrediction(codec, config, torch.device("cpu"), ReferenceBackend())
+    >>> table = codec.encode(frame, seed=0)
     >>> method.fit(table, 0, History(), refine=False, verbose=False)
     >>> method.draw(table, seed=0).isna().sum().to_dict()
     {'x': 0, 'y': 0}
     """
 
-    def __init__(self, codec: Codec, config: PaperConfig, device: torch.device, backend: ModuleType) -> None:
+    def __init__(self, codec: Codec, config: PaperConfig, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
         self.process = make_process(config.diffusion)
@@ -106,9 +107,9 @@ class NoisePrediction(Method):
             for step in range(steps):
                 optimizer.param_groups[0]["lr"] = settings.rate(step, steps)
                 rows = next(order).to(device)
-                uniform = backend.uniform(rows, 1, backend.make_key(level_seed, step, device))[:, 0]
+                uniform = backend.uniform(rows, 1, make_key(level_seed, step, device))[:, 0]
                 t = (uniform * len(self.process)).long().clamp(max=len(self.process) - 1)
-                key = backend.make_key(noise_seed, step, device)
+                key = make_key(noise_seed, step, device)
                 x = backend.perturb(cells, rows, noisy, self._alpha[t], self._sigma[t], key, low=low, high=high)
                 loss = backend.masked_noise_loss(self._predict(x, t), cells, rows, loss_states[rows], key)
                 optimizer.zero_grad(set_to_none=True)
@@ -193,7 +194,7 @@ class NoisePrediction(Method):
     @property
     def _replays(self) -> bool:
         """Whether training steps are replayed on a GPU: the reference waits for it now and then, and cannot be."""
-        return self.device.type == "cuda" and self.backend is not reference
+        return self.device.type == "cuda" and self.backend.capturable
 
     def _precision(self) -> AbstractContextManager[object]:
         """In which the network is trained and drawn from."""
@@ -242,7 +243,7 @@ class NoisePrediction(Method):
             def work(start: int, piece: EncodedTable) -> Tensor:
                 return torch.cat([self._chain(piece, start, group, bar) for group in groups])
 
-            for start, stop, chains in shrinking(known, self._tile, work, least=_LEAST_TILE):
+            for start, stop, chains in shrinking(known, Tile(self._tile, padded=True), work, least=_LEAST_TILE):
                 yield start, stop, chains[:, : stop - start]
 
     @torch.inference_mode()
@@ -264,11 +265,10 @@ class NoisePrediction(Method):
             if some_held:
                 x = torch.where(held, self._alpha[t] * clean + self._sigma[t] * noise(replace_keys, i), x)
             prediction = self._predict(x.flatten(0, 1), t).view(shape)
+            coefficients = self._coefficients[i]
             moved = [
-                backend.step(*of_chain, None, states, offsets, self._coefficients[i], rows, key[i + 1], softmax=False)[
-                    0
-                ]
-                for *of_chain, key in zip(x, prediction, keys, strict=True)
+                backend.step(one, noise_of_one, None, states, offsets, coefficients, rows, key[i + 1], softmax=False)[0]
+                for one, noise_of_one, key in zip(x, prediction, keys, strict=True)
             ]
             x = torch.stack(moved)
             bar.update(len(seeds))
@@ -287,7 +287,7 @@ class NoisePrediction(Method):
         ones, (low, high) = torch.ones(len(piece), device=self.device), self._min_max.levels
         observed = piece.observed()
         states = torch.full(observed.shape, CLEAN, dtype=torch.uint8, device=self.device)
-        key = self.backend.make_key(0, 0, self.device)  # nothing is noisy, so no noise is drawn
+        key = make_key(0, 0, self.device)  # nothing is noisy, so no noise is drawn
         cells = self._min_max.encode(piece)
         x0 = self.backend.perturb(cells, inside, states, ones, ones, key, low=low, high=high)
         return inside + start, observed[:, self._min_max.layout.groups(self.device)], x0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
-from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, to_device
+from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32
+from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import Progress
-from missdiff_fast._engine.sampling import make_keys
+from missdiff_fast._engine.random import make_keys
 from missdiff_fast.config.paper import EpochsConfig
 from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.table.encoded import EncodedTable
@@ -54,7 +55,7 @@ class NoiseStepper:
         sigma: Tensor,
         ends: tuple[float, float],
         settings: EpochsConfig,
-        backend: ModuleType,
+        backend: Backend,
     ) -> None:
         self.predict, self.cells, self.loss_states, self.alpha, self.sigma = predict, cells, loss_states, alpha, sigma
         self.ends, self.settings, self.backend = ends, settings, backend

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._engine.seeding import check_seed
+from missdiff_fast._engine.random import check_seed
 from missdiff_fast.missingness.logit import draw_inputs, fit_intercept, sigmoid
 from missdiff_fast.table.literals import with_room
 

@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from missdiff_fast.networks.mlp import Block, Denoiser
 
-PRECISIONS = ("bfloat16", "tf32", "float32")  # by the numbers that the kernels know them by
+PRECISIONS = ("float32", "bfloat16")  # by the numbers that the kernels know them by
 MOST_WIDTH = 512
 
 _PANEL = 16
@@ -24,10 +24,10 @@ def pack(network: Denoiser, precision: str) -> Tensor:
 
     First vectors in float32: bias of the input layer; of each block the gain of its normalisation and the biases of
     both layers; bias of the output layer, into which the shift of the last normalisation is multiplied. Then tiles of
-    16 inputs by 16 outputs, see csrc/cuda/kernels/warp.h, bfloat16 or float32 (rounded for "tf32"): of the input layer
-    those of the states, then those of the cells; of each block those of up and down, by pairs of panels of the hidden
-    layer where the network is narrow; of the output layer. The hidden row is filled up to a width that kernels are
-    compiled for, and the whole to chunks of 16 KiB, with zeros.
+    16 inputs by 16 outputs, see csrc/cuda/kernels/warp.h, bfloat16 or float32: of the input layer those of the
+    states, then those of the cells; of each block those of up and down, by pairs of panels of the hidden layer where
+    the network is narrow; of the output layer. The hidden row is filled up to a width that kernels are compiled for,
+    and the whole to chunks of 16 KiB, with zeros.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def pack(network: Denoiser, precision: str) -> Tensor:
     else:
         # A lane reads a tile of float32 in two accesses, which lie apart: [2, 32, 4] for [32, 8].
         weights = weights.view(-1, 32, 2, 4).transpose(1, 2).reshape(-1)
-        stream = (_rounded(weights) if precision == "tf32" else weights).contiguous().view(torch.uint8)
+        stream = weights.contiguous().view(torch.uint8)
     chunks = -(-len(stream) // _CHUNK_BYTES)
     return torch.cat([torch.cat(vectors).view(torch.uint8), _padded(stream, chunks * _CHUNK_BYTES)])
 
@@ -95,9 +95,3 @@ def _tiles(weight: Tensor, inputs: int | None = None, outputs: int | None = None
     weight = pad(weight, (0, inputs - columns, 0, outputs - rows))
     split = weight.view(outputs // _PANEL, 2, 8, inputs // _PANEL, 2, 4, 2)  # panel, tile, g; panel, half, t, i
     return split.permute(3, 0, 2, 5, 1, 4, 6).reshape(inputs // _PANEL, outputs // _PANEL, 256)
-
-
-def _rounded(x: Tensor) -> Tensor:
-    """To the nearest number of TF32's 11 significant bits, away from zero among equals."""
-    bits = x.contiguous().view(torch.int32)
-    return torch.where(x.isfinite(), (bits + 0x1000) & ~0x1FFF, bits).view(torch.float32)

@@ -8,7 +8,6 @@ the argument; rows or codes that are out of range raise RuntimeError from the ke
 On a CUDA device all arguments have to be there. The kernels are put on the current stream and may be captured in a
 CUDA graph: nothing waits for the device, and keys, coefficients and offsets are read there. So a kernel that finds a
 number out of range ends with an error that the next call of CUDA reports, after which the process can use no device.
-float16, beside bfloat16, is accepted on CUDA alone.
 """
 
 from __future__ import annotations

@@ -27,15 +27,6 @@ def _check(name: str, x: Tensor, dtypes: tuple[torch.dtype, ...], shape: tuple[i
         raise ValueError(f"{name} must have shape [{wanted}], not {list(x.shape)}")
 
 
-def _halves(name: str, dtype: torch.dtype | None, device: torch.device) -> tuple[torch.dtype, ...]:
-    """The 16-bit types that the device's kernels take."""
-    if device.type == "cuda":
-        return (torch.bfloat16, torch.float16)
-    if dtype == torch.float16:
-        raise TypeError(f"{name} is float16, which needs a CUDA device; on the CPU use bfloat16, which does not")
-    return (torch.bfloat16,)
-
-
 def _check_batch(
     table: EncodedTable, rows: Tensor, states: Tensor, prediction: Tensor | None = None, columns: int = 0
 ) -> None:
@@ -49,9 +40,9 @@ def _check_batch(
     B = rows.shape[0]
     _check("states", states, (torch.uint8,), (B, layout.num_columns))
     if prediction is not None:
-        halves = _halves("prediction", prediction.dtype, prediction.device)
         wide = table.continuous.dtype == torch.float64
-        _check("prediction", prediction, (torch.float64,) if wide else (torch.float32, *halves), (B, columns))
+        allowed = (torch.float64,) if wide else (torch.float32, torch.bfloat16)
+        _check("prediction", prediction, allowed, (B, columns))
 
 
 def _check_offsets(offsets: Tensor, width: int) -> int | None:

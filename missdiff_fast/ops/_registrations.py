@@ -24,8 +24,7 @@ def _fake_noise(rows: Tensor, columns: int, key: Tensor) -> Tensor:
 
 
 def _fake_perturb(continuous: Tensor, codes: Tensor, offsets: Tensor, rows: Tensor, *rest: Any) -> Tensor:
-    width, dtype = rest[4], rest[7]
-    return continuous.new_empty((rows.shape[0], width), dtype=dtype)
+    return continuous.new_empty((rows.shape[0], rest[4]))
 
 
 def _fake_loss(prediction: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -119,7 +118,7 @@ def _loss_backward(ctx: Any, grad_loss: Tensor, _: Tensor | None) -> Gradients:
 
 
 def _perturb_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    continuous, codes, offsets, rows, states, alpha, _, key, width, low, high, _ = inputs
+    continuous, codes, offsets, rows, states, alpha, _, key, width, low, high = inputs
     ctx.save_for_backward(continuous, codes, offsets, rows, states, alpha, key)
     ctx.width, ctx.levels = width, (low, high)
 
@@ -128,11 +127,10 @@ def _perturb_backward(ctx: Any, grad: Tensor) -> Gradients:
     continuous, codes, offsets, rows, states, alpha, key = ctx.saved_tensors
     C, D = continuous.shape[1], ctx.width
     groups = _groups(offsets, D, C)
-    grad = grad.to(continuous.dtype)
     state = states[:, groups]
     noisy = state == NOISY
     picked = continuous[rows]
-    result: list[Tensor | None] = [None] * 12
+    result: list[Tensor | None] = [None] * 11
     if ctx.needs_input_grad[0]:
         factor = torch.where(noisy[:, :C], alpha[:, None], (state[:, :C] == CLEAN).to(alpha.dtype))
         cells = torch.where(picked.isnan(), 0.0, grad[:, :C] * factor)

@@ -32,9 +32,8 @@ def masked_loss(
     Parameters
     ----------
     prediction : Tensor
-        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, on CUDA also float16, which are
-        accumulated in float. The gradient of a large batch is divided by many cells: from tens of thousands on float16
-        is too narrow for it.
+        ``[B, D + C]``: float64 for a float64 table, else float32 or bfloat16, which are accumulated in
+        float.
     table : EncodedTable
         With ``values``.
     rows, states : Tensor

@@ -39,8 +39,8 @@ def mlp_predict(network: Denoiser, x: Tensor, states: Tensor, level: Tensor, *, 
     level : Tensor
         sigma, ``[1]``, float32.
     precision : str, optional
-        Of the factors of matrix products on a CUDA device, whose sums are float32: "float32", "tf32" or "bfloat16". By
-        default float32 up to a width of 256, for which every card has the shared memory, and bfloat16 beyond. The CPU
+        Of the factors of matrix products on a CUDA device, whose sums are float32: "float32" or "bfloat16". By default
+        float32 up to a width of 256, for which every card has the shared memory, and bfloat16 beyond. The CPU
         computes in float32.
 
     Returns

@@ -5,12 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from missdiff_fast.ops._checks import (
-    _check,
-    _check_batch,
-    _halves,
-    _offsets,
-)
+from missdiff_fast.ops._checks import _check, _check_batch, _offsets
 from missdiff_fast.ops._native import op
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -25,7 +20,6 @@ def perturb(
     *,
     low: float = 0.0,
     high: float = 1.0,
-    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Gather rows, expand one-hot groups, and hide, noise or keep each column; see `reference.perturb`.
 
@@ -46,13 +40,11 @@ def perturb(
         int64 ``[2]``.
     low, high : float
         What one-hot columns hold off and on.
-    dtype : torch.dtype, optional
-        The table's (default) or bfloat16; on CUDA also float16.
 
     Returns
     -------
     Tensor
-        x_t, ``[B, D]``.
+        x_t, ``[B, D]``, the table's dtype.
 
     Examples
     --------
@@ -69,8 +61,5 @@ def perturb(
     _check("alpha", alpha, (own,), rows.shape)
     _check("sigma", sigma, (own,), rows.shape)
     _check("key", key, (torch.int64,), (2,))
-    halves = _halves("dtype", dtype, table.device)
-    if dtype not in (None, own, *halves):
-        raise TypeError(f"dtype must be the table's, {own}, or {' or '.join(map(str, halves))}, not {dtype}")
     cells = (table.continuous, table.codes, _offsets(table), rows, states, alpha, sigma, key)
-    return op("perturb")(*cells, table.layout.width, float(low), float(high), dtype or own)
+    return op("perturb")(*cells, table.layout.width, float(low), float(high))

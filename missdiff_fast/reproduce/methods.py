@@ -156,7 +156,7 @@ def _missdiff(settings: Mapping[str, Any], common: Mapping[str, Any], num_rows: 
     from missdiff_fast.model import MissDiff
 
     if num_rows is None:
-        return MissDiff(steps=settings["steps"], refine=settings["refine"], **common)
+        return MissDiff(steps=settings["steps"], refine=None if settings["refine"] else 0, **common)
     return MissDiff(preset="paper", **_paper(settings, num_rows), **common)
 
 

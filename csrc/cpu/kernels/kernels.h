@@ -55,7 +55,6 @@ struct PerturbArgs {
   const void* alpha;  // [B]
   const void* sigma;  // [B]
   double low, high;
-  Type out_type;
   void* out;  // [B, D]
 };
 

@@ -29,7 +29,7 @@ void expand_row(const Columns& columns, const T* __restrict cells, const int32_t
   }
 }
 
-template <class T, class Out>
+template <class T>
 int perturb_rows(const PerturbArgs& args, int64_t begin, int64_t end, char* memory) {
   const BatchArgs& batch = args.batch;
   const Columns& columns = batch.columns;
@@ -55,9 +55,9 @@ int perturb_rows(const PerturbArgs& args, int64_t begin, int64_t end, char* memo
       expand_row(columns, static_cast<const T*>(batch.continuous) + row * C, codes, low, high, x0);
       const T alpha = static_cast<const T*>(args.alpha)[i], sigma = static_cast<const T*>(args.sigma)[i];
       const float* __restrict eps = tile.values + (i - first) * tile.stride;
-      Out* __restrict out = static_cast<Out*>(args.out) + i * D;
+      T* __restrict out = static_cast<T*>(args.out) + i * D;
       for (int64_t d = 0; d < D; ++d) {
-        narrow(perturb_cell(state[d], x0[d], alpha, sigma, static_cast<T>(eps[d])), out[d]);
+        out[d] = perturb_cell(state[d], x0[d], alpha, sigma, static_cast<T>(eps[d]));
       }
     }
   }
@@ -69,13 +69,8 @@ int perturb_rows(const PerturbArgs& args, int64_t begin, int64_t end, char* memo
 namespace MISSDIFF_ISA {
 
 int perturb(const PerturbArgs& args, int64_t begin, int64_t end, char* scratch) {
-  const bool half = args.out_type == Type::kBfloat16;
-  if (args.batch.type == Type::kDouble) {
-    return half ? perturb_rows<double, Bfloat16>(args, begin, end, scratch)
-                : perturb_rows<double, double>(args, begin, end, scratch);
-  }
-  return half ? perturb_rows<float, Bfloat16>(args, begin, end, scratch)
-              : perturb_rows<float, float>(args, begin, end, scratch);
+  return args.batch.type == Type::kDouble ? perturb_rows<double>(args, begin, end, scratch)
+                                          : perturb_rows<float>(args, begin, end, scratch);
 }
 
 }  // namespace MISSDIFF_ISA

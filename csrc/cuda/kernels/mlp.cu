@@ -6,14 +6,7 @@ namespace {
 constexpr int kFewWarps = 4;  // with fewer of them a multiprocessor waits; cells then go to global memory
 
 MlpKernel find(const MlpArgs& args, Precision precision) {
-  switch (precision) {
-    case Precision::kBfloat16:
-      return mlp_in_bfloat16(args.width);
-    case Precision::kTf32:
-      return mlp_in_tf32(args.width);
-    default:
-      return mlp_in_float32(args.width);
-  }
+  return precision == Precision::kBfloat16 ? mlp_in_bfloat16(args.width) : mlp_in_float32(args.width);
 }
 
 int64_t cells_of_block(const MlpArgs& args, const MlpKernel& kernel, int warps) {

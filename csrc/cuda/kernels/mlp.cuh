@@ -66,7 +66,6 @@ MlpKernel find_mlp_kernel(int width) {
 }
 
 MlpKernel mlp_in_bfloat16(int width);
-MlpKernel mlp_in_tf32(int width);
 MlpKernel mlp_in_float32(int width);
 
 }  // namespace missdiff

@@ -5,7 +5,7 @@
 
 namespace missdiff {
 
-enum class Precision : int { kBfloat16, kTf32, kFloat32 };
+enum class Precision : int { kFloat32, kBfloat16 };
 
 struct MlpPlan {
   bool fits;              // whether the card has the shared memory that the kernel needs beside its cells
@@ -32,7 +32,7 @@ struct MlpWeights {
 
 MISSDIFF_INLINE MlpWeights mlp_weights(const Columns& columns, int width, int blocks, Precision precision) {
   const int panels = padded_panels(width), outputs = columns.width + columns.continuous;
-  const int64_t tile = precision == Precision::kBfloat16 ? InBfloat16::kTileBytes : InWords::kTileBytes;
+  const int64_t tile = precision == Precision::kBfloat16 ? InBfloat16::kTileBytes : InFloat32::kTileBytes;
   MlpArgs whole{};
   whole.columns = columns;
   whole.blocks = blocks;

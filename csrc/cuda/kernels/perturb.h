@@ -19,7 +19,7 @@ struct Batch {
 };
 
 // One thread makes four columns of a row: a block of Philox.
-template <class T, class Out>
+template <class T>
 struct Perturb {
   struct Args {
     Batch<T> batch;
@@ -29,14 +29,14 @@ struct Perturb {
     T low, high;
     Divider quads;
     Tile tile;
-    Out* out;  // [B, D]
+    T* out;  // [B, D]
   };
   static constexpr int kThreads = missdiff::kThreads;
   static constexpr int kPhases = 3;
 
   static int64_t shared_bytes(const Args& args) {
     const Columns& columns = args.batch.columns;
-    const int64_t staged = static_cast<int64_t>(sizeof(Out)) * args.tile.rows * columns.width;
+    const int64_t staged = static_cast<int64_t>(sizeof(T)) * args.tile.rows * columns.width;
     return map_bytes(columns) + (args.tile.staged ? staged : 0);
   }
 
@@ -47,8 +47,8 @@ struct Perturb {
     const int64_t first = place.block * args.tile.rows;
     const int n = rows_of_tile(args.tile, batch.num_rows, first), D = columns.width;
     int32_t* map = reinterpret_cast<int32_t*>(shared);
-    Out* out = args.out + first * D;
-    Out* tile = args.tile.staged ? reinterpret_cast<Out*>(shared + map_bytes(columns)) : out;
+    T* out = args.out + first * D;
+    T* tile = args.tile.staged ? reinterpret_cast<T*>(shared + map_bytes(columns)) : out;
     if constexpr (kPhase == 0) {
       map_columns(columns, place.thread, kThreads, map);
     } else if constexpr (kPhase == 1) {
@@ -62,7 +62,7 @@ struct Perturb {
     }
   }
 
-  MISSDIFF_INLINE void perturb_quad(const Args& args, const int32_t* map, int64_t i, int block, Out* row) {
+  MISSDIFF_INLINE void perturb_quad(const Args& args, const int32_t* map, int64_t i, int block, T* row) {
     const Batch<T>& batch = args.batch;
     const Columns& columns = batch.columns;
     const int C = columns.continuous, K = columns.categorical;
@@ -97,7 +97,7 @@ struct Perturb {
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
       const int d = 4 * block + j;
-      if (d < columns.width) narrow(perturb_cell(state[j], x0[j], alpha, sigma, static_cast<T>(eps[j])), row[d]);
+      if (d < columns.width) row[d] = perturb_cell(state[j], x0[j], alpha, sigma, static_cast<T>(eps[j]));
     }
   }
 };

@@ -4,9 +4,7 @@ namespace missdiff {
 
 MISSDIFF_LAUNCHER(Step<float, float>)
 MISSDIFF_LAUNCHER(Step<float, Bfloat16>)
-MISSDIFF_LAUNCHER(Step<float, Float16>)
 MISSDIFF_LAUNCHER(Step<double, double>)
 MISSDIFF_LAUNCHER(Step<double, Bfloat16>)
-MISSDIFF_LAUNCHER(Step<double, Float16>)
 
 }  // namespace missdiff

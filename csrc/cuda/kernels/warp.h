@@ -2,7 +2,7 @@
 // loop over MISSDIFF_LANES: on the device a lane has one value and one turn, on the host there are 32 of both.
 #pragma once
 
-#include "../../half.h"
+#include "../../bfloat16.h"
 #include "grid.h"
 
 namespace missdiff {
@@ -202,8 +202,8 @@ struct InBfloat16 {
   MISSDIFF_INLINE float unpack(uint32_t word, int i) { return widen(Bfloat16{static_cast<uint16_t>(word >> 16 * i)}); }
 };
 
-// float32 cells and weights; what a product sees of them the derived structs say.
-struct InWords {
+// float32: each factor is split into two TF32 numbers, and the product of the two low parts is left out.
+struct InFloat32 {
   static constexpr int kTileBytes = 1024;
   struct alignas(16) Left {
     float v[2][4];
@@ -217,7 +217,36 @@ struct InWords {
     return {{first.v[0], first.v[1], first.v[2], first.v[3], second.v[0], second.v[1], second.v[2], second.v[3]}};
   }
 
- protected:
+  MISSDIFF_INLINE Left left(const Panel& panel) {
+    Left result;
+    __builtin_memcpy(&result, &panel, sizeof result);
+    return result;
+  }
+
+  MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Right>& right) {
+#ifdef __CUDA_ARCH__
+    MISSDIFF_UNROLL(2)
+    for (int half = 0; half < 2; ++half) {
+      float high[4], low[4];
+      MISSDIFF_UNROLL(4)
+      for (int i = 0; i < 4; ++i) split(left.value.v[half][i], high[i], low[i]);
+      MISSDIFF_UNROLL(2)
+      for (int tile = 0; tile < 2; ++tile) {
+        float b_high[2], b_low[2];
+        MISSDIFF_UNROLL(2)
+        for (int i = 0; i < 2; ++i) split(right.value.v[4 * tile + 2 * half + i], b_high[i], b_low[i]);
+        float* c = sums.value.v[tile];
+        multiply_half(c, low, b_high[0], b_high[1]);
+        multiply_half(c, high, b_low[0], b_low[1]);
+        multiply_half(c, high, b_high[0], b_high[1]);
+      }
+    }
+#else
+    multiply_factors(sums, factors_of(left, right));
+#endif
+  }
+
+ private:
   // The nearest number of TF32's 11 significant bits.
   MISSDIFF_INLINE float rounded(float x) {
 #ifdef __CUDA_ARCH__
@@ -249,65 +278,7 @@ struct InWords {
           "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
   }
 #endif
-};
 
-// TF32, with sums in float32. Weights come rounded.
-struct InTf32 : InWords {
-  MISSDIFF_INLINE Left left(const Panel& panel) {
-    Left result;
-    MISSDIFF_UNROLL(2)
-    for (int half = 0; half < 2; ++half) {
-      MISSDIFF_UNROLL(4)
-      for (int i = 0; i < 4; ++i) result.v[half][i] = rounded(panel.v[half][i]);
-    }
-    return result;
-  }
-
-  MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Right>& right) {
-#ifdef __CUDA_ARCH__
-    MISSDIFF_UNROLL(4)
-    for (int part = 0; part < 4; ++part) {
-      const float* b = right.value.v + 2 * part;
-      multiply_half(sums.value.v[part / 2], left.value.v[part % 2], b[0], b[1]);
-    }
-#else
-    multiply_factors(sums, factors_of(left, right));
-#endif
-  }
-};
-
-// float32: each factor is the sum of two TF32 numbers, and the product of both lesser parts is left out.
-struct InFloat32 : InWords {
-  MISSDIFF_INLINE Left left(const Panel& panel) {
-    Left result;
-    __builtin_memcpy(&result, &panel, sizeof result);
-    return result;
-  }
-
-  MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Right>& right) {
-#ifdef __CUDA_ARCH__
-    MISSDIFF_UNROLL(2)
-    for (int half = 0; half < 2; ++half) {
-      float high[4], low[4];
-      MISSDIFF_UNROLL(4)
-      for (int i = 0; i < 4; ++i) split(left.value.v[half][i], high[i], low[i]);
-      MISSDIFF_UNROLL(2)
-      for (int tile = 0; tile < 2; ++tile) {
-        float b_high[2], b_low[2];
-        MISSDIFF_UNROLL(2)
-        for (int i = 0; i < 2; ++i) split(right.value.v[4 * tile + 2 * half + i], b_high[i], b_low[i]);
-        float* c = sums.value.v[tile];
-        multiply_half(c, low, b_high[0], b_high[1]);
-        multiply_half(c, high, b_low[0], b_low[1]);
-        multiply_half(c, high, b_high[0], b_high[1]);
-      }
-    }
-#else
-    multiply_factors(sums, factors_of(left, right));
-#endif
-  }
-
- private:
   MISSDIFF_INLINE void split(float x, float& high, float& low) {
     high = rounded(x);
     low = rounded(x - high);

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 import torch
 
-from missdiff_fast._engine.backend import plain_settings, resolve_device
-from missdiff_fast._engine.generators import seeded
+from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.seeding import check_seed, derive
-from missdiff_fast._validation import check_count, check_positive, parameters_of
+from missdiff_fast._engine.random import check_seed, derive, seeded
+from missdiff_fast._estimator import BaseEstimator, NotFittedError
+from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Encoder
 from missdiff_fast.baselines.delete import delete_incomplete
 from missdiff_fast.baselines.imputers import MeanModeImputer
@@ -24,7 +24,7 @@ from missdiff_fast.table.schema import as_names
 _TILE = 4096  # rows drawn at a time
 
 
-class STaSy:
+class STaSy(BaseEstimator):
     """Score-based tabular data synthesis (Kim, Lee and Park, 2023) on complete rows.
 
     A variance-exploding SDE with noise levels from 0.01 to 10 over numbers in [0, 1] and one-hot categories; a network
@@ -200,7 +200,7 @@ class STaSy:
             Nothing was fitted, or ``num_rows`` is negative.
         """
         if not hasattr(self, "_network"):
-            raise ValueError("this model is not fitted: call fit first")
+            raise NotFittedError("this model is not fitted: call fit first")
         check_count("num_rows", num_rows, least=0)
         seed = check_seed(self.random_state if random_state is None else random_state)
         device = next(self._network.parameters()).device
@@ -211,10 +211,6 @@ class STaSy:
             noise = torch.randn((min(_TILE, num_rows - start), width), generator=draws, device=device)
             rows[start : start + _TILE] = self._sde.sample(self._network, noise).cpu()
         return self._encoder.decode(self._encoder.cells(rows.numpy()))
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor, by name; ``deep``, which scikit-learn passes, changes nothing."""
-        return parameters_of(self)
 
     def _check(self) -> None:
         if self.complete not in ("delete", "mean"):

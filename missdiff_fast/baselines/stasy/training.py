@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.seeding import derive
+from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.steppers import WeightAverage
 from missdiff_fast.baselines._training import epoch
 from missdiff_fast.baselines.stasy import self_paced

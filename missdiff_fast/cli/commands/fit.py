@@ -44,8 +44,9 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     training.add_argument(
         "--preset", default="default", help="default, or paper for MissDiff as printed, which is slow"
     )
-    training.add_argument("--steps", metavar="N", type=int, help="training steps before refining")
-    training.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, in place of --steps")
+    length = training.add_mutually_exclusive_group()
+    length.add_argument("--steps", metavar="N", type=int, help="training steps before refinement")
+    length.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, in place of --steps")
     training.add_argument("--batch-size", metavar="N", type=int, help="rows in a step")
     training.add_argument("--learning-rate", metavar="X", type=float, help="its peak")
     training.add_argument("--width", metavar="N", type=int, help="width of the network")
@@ -57,9 +58,11 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         default=[],
         help="any other setting of the preset, such as solver.steps=20 (repeatable)",
     )
-    training.add_argument(
-        "--no-refine", dest="refine", action="store_false", help="do not train on with the holes filled"
+    refinement = training.add_mutually_exclusive_group()
+    refinement.add_argument(
+        "--refine", metavar="N", type=int, help="rounds of filling the holes and training on (default: chosen, 0 to 2)"
     )
+    refinement.add_argument("--no-refine", dest="refine", action="store_const", const=0, help="the same as --refine 0")
     training.add_argument("--seed", metavar="N", type=int, help="makes everything repeatable")
     add_device(training)
     add_quiet(common)
@@ -93,6 +96,7 @@ def run(args: argparse.Namespace) -> None:
         device=args.device,
         backend=args.backend,
         refine=args.refine,
+        categorical_columns=args.categorical or None,
         verbose=not args.quiet,
         missing_values=missing_values,
         max_categories=args.max_categories,
@@ -100,7 +104,7 @@ def run(args: argparse.Namespace) -> None:
     )
     started = time.perf_counter()
     try:
-        model.fit(frame, categorical_columns=args.categorical or None)
+        model.fit(frame)
         model.save(args.output)
     except KeyboardInterrupt:
         if not hasattr(model, "history_"):

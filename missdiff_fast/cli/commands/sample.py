@@ -24,6 +24,13 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         "--given", metavar="COL=VALUE", action="append", default=[], help="draw rows that have this value (repeatable)"
     )
     parser.add_argument(
+        "--first-row",
+        metavar="N",
+        type=int,
+        default=0,
+        help="leave out rows 0 to N - 1 of the sample: with the same seed, chunks continue one another",
+    )
+    parser.add_argument(
         "--seed", metavar="N", type=int, help="the same rows again (default: the seed of fit, if it had one)"
     )
     add_device(parser)
@@ -38,4 +45,5 @@ def run(args: argparse.Namespace) -> None:
     check_table_output(args.output, args.model)
     model = load(args)
     given = parse_all_given(model.codec_, args.given)
-    write(model.sample(args.num_rows, given=given or None, random_state=args.seed), args.output)
+    rows = model.sample(args.num_rows, given=given or None, first_row=args.first_row, random_state=args.seed)
+    write(rows, args.output)

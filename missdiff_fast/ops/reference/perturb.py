@@ -33,7 +33,6 @@ def perturb(
     *,
     low: float = 0.0,
     high: float = 1.0,
-    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Gather rows, expand one-hot groups, and hide, noise or keep each column: ``x_t``, ``[B, D]``.
 
@@ -54,8 +53,6 @@ def perturb(
         From `make_key`.
     low, high : float
         What one-hot columns hold off and on.
-    dtype : torch.dtype, optional
-        Of the result: the table's own (default), or a 16-bit one, to which the result is rounded.
 
     Examples
     --------
@@ -73,5 +70,4 @@ def perturb(
     noisy = state == NOISY
     # Cells without noise are replaced before the maths: an infinite one would be a NaN in alpha's gradient.
     mixed = alpha[:, None] * torch.where(noisy, x0, 0.0) + sigma[:, None] * eps
-    x = torch.where(noisy, mixed, torch.where(state == CLEAN, x0, 0.0))
-    return x.to(dtype or x.dtype)
+    return torch.where(noisy, mixed, torch.where(state == CLEAN, x0, 0.0))

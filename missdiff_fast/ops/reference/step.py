@@ -33,7 +33,7 @@ def step(
     x : Tensor
         ``[B, D]``, float32 or float64.
     prediction : Tensor
-        ``[B, D]`` (or wider: the rest is ignored), x's dtype or a 16-bit one.
+        ``[B, D]`` (or wider: the rest is ignored), x's dtype or bfloat16.
     previous : Tensor, optional
         p of the last step, ``[B, D]``; needed where c2 is not 0.
     states : Tensor

@@ -1,0 +1,66 @@
+"""Where a model computes, and under which settings of torch and NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@contextmanager
+def plain_settings() -> Iterator[None]:
+    """Compute under the package's own settings of torch and NumPy, and restore the caller's on exit.
+
+    Gradients on, no inference mode, no autocast, float32 and the CPU as defaults, no error for an underflow. The
+    default dtype holds for all threads: while it is float32 here, the caller's other threads see float32 too.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        if torch.get_default_dtype() != torch.float32:
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            torch.set_default_dtype(torch.float32)
+        yield
+
+
+def resolve_device(device: str | torch.device) -> torch.device:
+    """The device of this name; "auto" is the GPU if torch can use one, else the CPU."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"unknown device {device!r}; use 'auto', 'cpu' or 'cuda'") from error
+    if resolved.type not in ("cpu", "cuda"):
+        raise ValueError(f"device {device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device{_why_none()}; use "
+            "device='cpu'"
+        )
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {device!r} asked for, but there are {torch.cuda.device_count()} CUDA devices, from 0")
+    return resolved
+
+
+def _why_none() -> str:
+    """Why torch cannot use CUDA, in its own words: for instance that the driver is too old."""
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as error:
+        return f": {error}"
+    return ""
+
+
+def to_device(x: Tensor, device: torch.device) -> Tensor:
+    """Copy a CPU tensor to a device, without waiting for work that is queued there."""
+    return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)

@@ -1,0 +1,68 @@
+"""The X and y of fit and its companions, as scikit-learn passes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import pandas as pd
+
+
+def as_frame(X: object, columns: Sequence[str | int] | None = None) -> pd.DataFrame:
+    """A NumPy array ``[N, D]`` as a DataFrame; anything else unchanged, for the checks of frames to judge.
+
+    Parameters
+    ----------
+    X : ndarray or DataFrame
+        The table. Of an array of objects, columns that hold numbers alone become numbers.
+    columns : sequence, optional
+        The columns that fit saw; None names them x0, x1, ..., as scikit-learn does.
+
+    Raises
+    ------
+    ValueError
+        The array has not two axes, is complex, has no column, fewer than two rows in fit, or another number of columns
+        than fit saw.
+    TypeError
+        X is a sparse matrix.
+
+    Examples
+    --------
+    >>> as_frame(np.array([[1.0, np.nan]])).columns.tolist()
+    ['x0', 'x1']
+    """
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TypeError("Sparse data was passed, but dense data is required: X.toarray()")
+    if not isinstance(X, np.ndarray):
+        return cast(pd.DataFrame, X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"expected a 2D array of rows and columns, got {X.ndim}D. Reshape your data: X.reshape(-1, 1) if it has "
+            "one column, X.reshape(1, -1) if it is one row"
+        )
+    if np.iscomplexobj(X):
+        raise ValueError("Complex data not supported: give the real and the imaginary part a column each")
+    if columns is None and (len(X) < 2 or X.shape[1] < 1):
+        least, what = (2, "sample") if len(X) < 2 else (1, "feature")
+        raise ValueError(f"X has {min(X.shape)} {what}(s) (shape={X.shape}) while a minimum of {least} is required.")
+    names = [f"x{i}" for i in range(X.shape[1])] if columns is None else list(columns)
+    if X.shape[1] != len(names):
+        raise ValueError(f"X has {X.shape[1]} features, but MissDiff is expecting {len(names)} features as input")
+    return pd.DataFrame(X, columns=names).infer_objects()
+
+
+def refuse_column_names(y: object, X: pd.DataFrame) -> None:
+    """TypeError if fit's y, which is ignored, is a list of X's columns rather than one label for each row."""
+    if isinstance(y, str):
+        y = [y]
+    if not isinstance(y, (list, tuple, pd.Index, np.ndarray)) or np.ndim(y) != 1 or not 0 < len(y) <= X.shape[1]:
+        return
+    names = list(y)
+    if len(names) == len(X) and not all(isinstance(name, str) for name in names):
+        return
+    if all(name in X.columns for name in names):
+        raise TypeError(
+            f"fit ignores y, got the column names {[str(name) for name in names]}: "
+            "name categorical columns in the constructor, MissDiff(categorical_columns=[...])"
+        )

@@ -1,0 +1,163 @@
+"""Parameters of a model: the constructor's arguments, the settings they choose, and their form in a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast._estimator import BaseEstimator
+from missdiff_fast._validation import check_count, check_positive
+from missdiff_fast.config import AnyConfig, Config, override
+from missdiff_fast.config import preset as find_preset
+from missdiff_fast.table.schema import as_names
+
+if TYPE_CHECKING:
+    import torch
+    from sklearn.utils import Tags
+
+_UNSAVED = ("device", "backend", "verbose")  # of the process that computes, not of the model
+
+
+class Parameters(BaseEstimator):
+    """The constructor that `missdiff_fast.MissDiff` and `missdiff_fast.sklearn.MissDiffImputer` share.
+
+    It stores its arguments unchanged, as scikit-learn requires; `configure` checks them when fit begins.
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "default",
+        steps: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        width: int | None = None,
+        blocks: int | None = None,
+        refine: int | None = None,
+        categorical_columns: Sequence[str | int] | None = None,
+        missing_values: Sequence[object] = (),
+        max_categories: int = 100,
+        settings: Mapping[str, Any] | None = None,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        device: str | torch.device = "auto",
+        backend: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.preset = preset
+        self.steps = steps
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.width = width
+        self.blocks = blocks
+        self.refine = refine
+        self.categorical_columns = categorical_columns
+        self.missing_values = missing_values
+        self.max_categories = max_categories
+        self.settings = settings
+        self.random_state = random_state
+        self.device = device
+        self.backend = backend
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+
+def configure(parameters: Parameters) -> AnyConfig:
+    """The preset's settings, with the user's in their place.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A parameter or setting that cannot be used, or one that is given twice.
+    """
+    config = find_preset(parameters.preset)
+    default = isinstance(config, Config)
+    paths = {
+        "steps": ("training.steps", 1),
+        "epochs": ("training.epochs", 1),
+        "batch_size": ("training.batch_size", 1),
+        "width": ("network.width" if default else "network.channels", 1),
+        "blocks": ("network.blocks" if default else "network.layers", 0 if default else 1),
+        "refine": ("refine.rounds", 0),
+    }
+    _check_refine(parameters.refine)
+    check_count("max_categories", parameters.max_categories, least=2)
+    settings = {} if parameters.settings is None else parameters.settings
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"settings must be a mapping from names to values, got {type(settings).__name__}")
+    changes: dict[str, Any] = {}
+    for name, (path, least) in paths.items():
+        if getattr(parameters, name) is not None:
+            changes[path] = check_count(name, getattr(parameters, name), least=least)
+            _check_once(name, path, settings)
+    if parameters.learning_rate is not None:
+        changes["training.learning_rate"] = check_positive("learning_rate", parameters.learning_rate)
+        _check_once("learning_rate", "training.learning_rate", settings)
+    if not default and changes.pop("refine.rounds", 0):
+        raise ValueError(
+            f"preset {parameters.preset!r} has no refinement, got refine={parameters.refine}: leave it out"
+        )
+    changes |= settings
+    if changes.get("training.steps") is not None and changes.get("training.epochs") is not None:
+        raise ValueError("steps and epochs both set the length of training: give one of them")
+    return override(config, changes)
+
+
+def to_json(parameters: Parameters) -> dict[str, Any]:
+    """The parameters for a model file: NumPy's numbers as Python's, no NA among the markers of missing cells.
+
+    A random generator has no place in a file: its model is loaded with a ``random_state`` of None, and draws different
+    rows at every call, too.
+    """
+    plain = {name: _plain(value) for name, value in parameters.get_params(deep=False).items() if name not in _UNSAVED}
+    if isinstance(plain["random_state"], (np.random.Generator, np.random.RandomState)):
+        plain["random_state"] = None
+    names = as_names(plain["categorical_columns"])
+    plain["categorical_columns"] = None if names is None else [_plain(name) for name in names]
+    plain["missing_values"] = [_plain(value) for value in plain["missing_values"] if not pd.isna(value)]
+    if plain["settings"] is not None:
+        plain["settings"] = {path: _plain(value) for path, value in plain["settings"].items()}
+    return plain
+
+
+def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments in a model file, also one of an older version.
+
+    There ``refine`` is True or False, and ``steps`` overrides ``epochs``. An argument that the file lacks gets its
+    default, and one that this version does not have is ignored.
+    """
+    known = Parameters().get_params(deep=False)
+    found = {name: value for name, value in data.items() if name in known and name not in _UNSAVED}
+    found["missing_values"] = tuple(data["missing_values"])
+    if isinstance(found.get("refine"), bool):
+        if not found["refine"] and found.get("settings"):
+            found["settings"] = {path: value for path, value in found["settings"].items() if path != "refine.rounds"}
+        found["refine"] = None if found["refine"] else 0
+    if found.get("steps") is not None:
+        found["epochs"] = None
+    return found
+
+
+def _check_refine(refine: object) -> None:
+    if isinstance(refine, (bool, np.bool_)):
+        raise TypeError(
+            f"refine is a number of rounds, got {refine}: "
+            + ("leave it out, or None, for the preset's choice" if refine else "write refine=0 for none")
+        )
+
+
+def _check_once(name: str, path: str, settings: Mapping[str, Any]) -> None:
+    if path in settings:
+        raise ValueError(f"{name} and the setting {path!r} are the same: give one of them")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

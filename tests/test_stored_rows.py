@@ -1,0 +1,37 @@
+"""The same seed gives the rows that it gave at commit 8186f47, from a new fit and from a model file of that commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import stored_rows
+import torch
+
+STORED = Path(__file__).parent / "stored"
+_SAME = torch.__version__.startswith("2.13.0") and platform.machine() == "x86_64"
+pytestmark = pytest.mark.skipif(not _SAME, reason="the rows were stored under torch 2.13.0 on x86-64")
+_RUNS = [f"{preset}-{backend}" for preset in stored_rows.PRESETS for backend in stored_rows.BACKENDS]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rows of today, made in a process whose instruction sets are those of the stored ones."""
+    folder = tmp_path_factory.mktemp("rows")
+    program = [sys.executable, str(STORED.parent / "stored_rows.py"), str(folder), str(STORED)]
+    environment = {**os.environ, **stored_rows.ENVIRONMENT, "PYTHONPATH": str(STORED.parents[1])}
+    subprocess.run(program, cwd=STORED.parents[1], env=environment, check=True)
+    return folder
+
+
+@pytest.mark.parametrize("source", ["fit", "load"])
+@pytest.mark.parametrize("run", _RUNS)
+def test_rows_are_the_stored_ones(written: Path, run: str, source: str) -> None:
+    stored = sorted((STORED / run).glob("*.csv"))
+    assert len(stored) == 8
+    for path in stored:
+        assert (written / source / run / path.name).read_text() == path.read_text(), path.name
