@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._validation import check_count
+from missdiff_fast._checks import check_count
 from missdiff_fast.evaluate._common import (
     check_complete,
     check_same_categories,

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+
 class RefusedError(Exception):
     """A column that can't be taken: the kind of fault, for grouping, and what is wrong, without the column's name."""
 

@@ -45,11 +45,11 @@ class Codec:
 
     Examples
     --------
-    >>> from missdiff_fast._engine.codec_ops import ReferenceCodecOps
+    >>> from missdiff_fast._engine.backend import ReferenceBackend
     >>> from missdiff_fast.ops import reference
     >>> from missdiff_fast.table import read_frame
     >>> cells = read_frame(pd.DataFrame({"age": [31, 45, 27], "sex": ["f", None, "m"]}))
-    >>> codec = Codec.fit(cells, ops=ReferenceCodecOps())
+    >>> codec = Codec.fit(cells, ops=ReferenceBackend())
     >>> table = codec.encode(cells, seed=0)
     >>> table.codes.flatten().tolist()
     [0, -1, 1]

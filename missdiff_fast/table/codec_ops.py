@@ -8,22 +8,17 @@ from torch import Tensor
 
 
 class CodecOps(Protocol):
-    """The part of a backend with which continuous columns are encoded.
-
-    Attributes
-    ----------
-    name : str
-        Of the backend.
-    columns_in_threads : bool
-        Whether columns are to be encoded in several threads at once: true of ops that compute in the calling thread,
-        false of those that share their own work among threads.
-    """
+    """The part of a backend with which continuous columns are encoded."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Of the backend."""
+        ...
 
     @property
-    def columns_in_threads(self) -> bool: ...
+    def columns_in_threads(self) -> bool:
+        """Whether `encode` computes in the calling thread, so that several threads can encode a column each."""
+        ...
 
     def encode(
         self, cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None

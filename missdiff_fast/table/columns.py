@@ -165,7 +165,7 @@ class Continuous:
         keys = cells.per_cell()
         within = self.resolution.within(keys, ~cells.missing if cells.missing.any() else True)
         ranked, known = self._ranked(keys, ~cells.missing)
-        tables = [_tensor(array) for array in (known, np.append(0.0, self.cumulative), self.boundaries)]
+        own, ends, boundaries = map(_tensor, (known, np.append(0.0, self.cumulative), self.boundaries))
 
         def encode(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             given, missing = keys[rows], cells.missing[rows]
@@ -174,7 +174,7 @@ class Continuous:
             # Of one array mostly, and then it is cut out once.
             ranks = given if ranked is keys else ranked[rows][~missing]
             share = None if generator is None else torch.from_numpy(generator.random(len(given)))
-            scores = ops.encode(_tensor(ranks), *tables, self.count, share).numpy()
+            scores = ops.encode(_tensor(ranks), own, ends, boundaries, self.count, share).numpy()
             values = self.resolution.standardise(given, within)
             np.clip(values, -_REACH, _REACH, out=values)
             return (_spread(scores, ~missing), _spread(values, ~missing)) if holes else (scores, values)

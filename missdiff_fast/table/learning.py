@@ -22,9 +22,7 @@ MAX_CATEGORIES = 32_767  # codes are int16
 IDENTIFIER_COUNT, IDENTIFIER_SHARE = 30, 0.9
 
 
-def learn_columns(
-    cells: TableCells, *, max_categories: int, verbose: bool = False
-) -> tuple[Schema, list[Coder]]:
+def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = False) -> tuple[Schema, list[Coder]]:
     """The schema and how each column is encoded; `missdiff_fast.table.Codec.fit` tells of arguments and errors."""
     names = list(cells.columns)
     if not names or not len(cells):
