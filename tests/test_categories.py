@@ -42,3 +42,7 @@ def test_it_makes_a_refused_column_fit() -> None:
 def test_keep_at_least_one() -> None:
     with pytest.raises(ValueError, match="keep must be at least 1, got 0"):
         cap_categories(pd.Series(["a"]), keep=0)
+
+
+def test_strings_that_pandas_takes_for_equal_are_counted_apart() -> None:
+    assert cap_categories(pd.Series(["a", "a\0", "a\0", "b"]), keep=1).tolist() == ["other", "a\0", "a\0", "other"]

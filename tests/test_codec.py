@@ -87,6 +87,39 @@ def test_any_frame_comes_back(frame: pd.DataFrame, seed: int) -> None:
         assert means[name].dtype == frame[name].dtype
 
 
+ENDS = ["", "\0", "a", "a\0b", "a\0", "\ud800", r"'\ud800'"]  # alike where a string is told by its C string or its repr
+
+
+@pytest.mark.parametrize("dtype", [object, "string[python]", "string[pyarrow]", "category"])
+@pytest.mark.parametrize("holes", [[], [None]])
+def test_strings_that_pandas_takes_for_equal_are_told_apart(dtype: str | type, holes: list[None]) -> None:
+    texts = ENDS if dtype in (object, "category") else ENDS[:5]  # the others hold no half of a character
+    for repeats in (1, 9):  # cells that share objects or not
+        cells = pd.Series([*texts, *holes] * repeats, dtype=object)
+        learnt = pd.CategoricalDtype(pd.Index(texts, dtype=object)) if dtype == "category" else dtype
+        frame = pd.DataFrame({"text": cells.astype(learnt), "n": range(len(cells))})
+        codec = fit_codec(frame)
+        assert codec.category_values("text") == (texts if dtype == "category" else sorted(texts))
+        decoded = through(codec, encode(codec, frame))
+        assert_same_cells(decoded, frame, ~missing_cells(frame))
+        assert_same_cells(fill(codec, frame, decoded), frame, ~missing_cells(frame))
+        seen = fit_codec(frame[frame["text"].isin(["", "a"])])
+        with pytest.raises(ValueError, match=r"column 'text' holds '\\x00'; known are '', 'a'"):
+            encode(seen, frame)
+        marked = missing_cells(frame, ["a"])[:, 0]
+        assert marked.tolist() == [text in ("a", None) for text in cells]
+
+
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_categories_that_pandas_takes_for_equal_are_filled_in(dtype: object) -> None:
+    texts = ["a", "a\0", "b"]
+    column = pd.Series(["a", "a\0", "b", "b"], dtype=pd.CategoricalDtype(texts) if dtype == "category" else dtype)
+    codec = fit_codec(pd.DataFrame({"text": column, "n": range(4)}))
+    holes = pd.DataFrame({"text": pd.Categorical([None, None, "b"], categories=["b"]), "n": [0, 1, 2]})
+    filled = fill(codec, holes, pd.DataFrame({"text": column[:3], "n": [0, 1, 2]}))
+    assert filled["text"].tolist() == ["a", "a\0", "b"]
+
+
 def test_encoded_table_is_compact_and_ordered() -> None:
     codec = fit_codec(FRAME)
     table = encode(codec, FRAME)

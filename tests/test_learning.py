@@ -13,6 +13,9 @@ import pandas as pd
 import pytest
 from frames import encode, fit_codec, missing_cells
 
+from missdiff_fast._engine.backend import ReferenceBackend
+from missdiff_fast.table import Codec, read_frame
+
 GOOD = [0.5, 1.5, 2.5]
 
 
@@ -248,7 +251,7 @@ def test_identifiers_by_name_are_warned_of(name: str) -> None:
 def test_identifiers_of_every_dtype_are_warned_of(values: object) -> None:
     frame = pd.DataFrame({"x": values, "id": values})
     with pytest.warns(UserWarning, match="column 'id' looks") as caught:
-        fit_codec(frame.replace("1000000", "?"), missing_values=["?"])
+        Codec.fit(read_frame(frame.replace("1000000", "?"), missing_values=["?"]), ops=ReferenceBackend())
     assert len(caught) == 1
     assert caught[0].filename == __file__
 

@@ -10,6 +10,7 @@ from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_frame, as_series, restore
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Schema
+from missdiff_fast.table.strings import factorize
 from missdiff_fast.table.table_cells import TableCells
 from missdiff_fast.table.threads import in_threads
 
@@ -83,7 +84,7 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: ColumnCells, column
         return series.copy()
     fills = filled.array[missing]
     if isinstance(series.dtype, pd.CategoricalDtype):
-        values = pd.unique(pd.Series(fills).astype(object))
+        _, values = factorize(pd.Series(fills).astype(object))
         new = [value for value in values if value not in series.cat.categories]
         if new and series.cat.ordered:
             series = _in_learnt_order(series, new, cells, column)

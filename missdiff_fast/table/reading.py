@@ -11,6 +11,7 @@ import pandas as pd
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
 from missdiff_fast.table.dtypes import family_of, to_keys
 from missdiff_fast.table.literals import read_numbers
+from missdiff_fast.table.strings import factorize
 
 _FEW = 4_096  # sample size for detecting shared objects
 
@@ -70,7 +71,7 @@ def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> 
     if dtype == np.dtype(bool):
         return ColumnCells(family, np.arange(2), np.zeros(len(series), dtype=bool), series.to_numpy().view(np.int8))
     if family == "string":
-        strings, distinct = pd.factorize(series)
+        strings, distinct = factorize(series)
         return _mark(ColumnCells("string", np.asarray(distinct, dtype=object), strings < 0, strings), markers, parse)
     missing = series.isna().to_numpy(dtype=bool)
     if dtype == np.dtype(object) and family in ("datetime", "timedelta"):
