@@ -55,6 +55,7 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff check --fix .

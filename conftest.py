@@ -1,5 +1,8 @@
-"""The examples in docstrings are run as tests, those of the compiled ops where these are installed."""
+"""Runs the examples in docstrings as tests, those of the compiled ops only where these are installed."""
+
+from pathlib import Path
 
 from missdiff_fast.ops import _library
 
-collect_ignore = [] if _library.load() else ["missdiff_fast/ops/__init__.py"]
+_OPS = Path(__file__).parent / "missdiff_fast" / "ops"
+collect_ignore = [] if _library.load() else [str(path) for path in _OPS.glob("[a-z]*.py")]

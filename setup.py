@@ -6,8 +6,9 @@ MISSDIFF_NATIVE : auto (default), on, off
     auto builds the extension, or installs pure Python where there is no compiler; on makes that an error; off never
     builds.
 MISSDIFF_CUDA : auto (default), on, off
-    auto builds the CUDA kernels where torch is one for CUDA and nvcc is found; on makes their lack an error, and builds
-    them under a torch for the CPU too, which compiles but never loads them; off never builds them.
+    auto builds the CUDA kernels where torch is one for CUDA; where nvcc is missing or fails it leaves them out, prints
+    a warning and stores the reason for `missdiff info`. on makes both an error, and builds the kernels under a torch
+    for the CPU too, which compiles but never loads them. off never builds them.
 CXX, CUDACXX : the C++ compiler, and nvcc.
 CMAKE_ARGS : further arguments for CMake, for instance -DCMAKE_CUDA_ARCHITECTURES=90 to build for one card alone.
 """
@@ -143,30 +144,37 @@ class CMakeBuild(build_ext):
             print(warning, file=sys.stderr)
             self.leave_out(package, "no", f"{reason}; then install the package again")
         else:
-            nvcc = self.cuda_requirements(cuda)
+            nvcc, reason = self.cuda_requirements(cuda)
             try:
                 self.build(package, *tools, nvcc)
             except CompileError:
                 if nvcc is None or cuda == "on":
                     raise
-                print(
-                    "WARNING: missdiff_fast is installed WITHOUT its CUDA kernels, since the build with them failed; "
-                    "its output is above",
-                    file=sys.stderr,
-                )
+                reason = f"their build with {nvcc} failed; run it again with MISSDIFF_CUDA=on to see its errors"
                 self.build(package, *tools, None)
+            if reason is not None:
+                self.tell_without_cuda(package, reason)
 
-    def cuda_requirements(self, cuda: str) -> str | None:
-        """Path of nvcc, or None where the CUDA kernels are left out."""
+    def cuda_requirements(self, cuda: str) -> tuple[str | None, str | None]:
+        """Path of nvcc, or None and why the CUDA kernels are left out, if that was not chosen."""
         if cuda == "off" or (cuda == "auto" and torch_cuda() is None):
-            return None
+            return None, None
         try:
-            return cuda_compiler()
+            return cuda_compiler(), None
         except UnusableError as reason:
             if cuda == "on":
                 raise SetupError(f"MISSDIFF_CUDA=on, but the CUDA kernels cannot be built: {reason}") from None
-            print(f"WARNING: missdiff_fast is installed WITHOUT its CUDA kernels: {reason}", file=sys.stderr)
-            return None
+            return None, str(reason)
+
+    def tell_without_cuda(self, package: Path, reason: str) -> None:
+        """Print the reason last, where it can be seen, and store it: pip shows no output of a build that succeeds."""
+        path = package / "_build.json"
+        facts = json.loads(path.read_text(encoding="utf-8")) | {"cuda_reason": reason}
+        path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        lines = "!" * 80
+        print(
+            f"{lines}\nWARNING: missdiff_fast is installed WITHOUT its CUDA kernels: {reason}\n{lines}", file=sys.stderr
+        )
 
     def leave_out(self, package: Path, native: str, reason: str) -> None:
         for stale in (*package.glob("_C.*"), *package.glob("_cuda.*")):
@@ -206,6 +214,7 @@ class CMakeBuild(build_ext):
             configure.append("-DMISSDIFF_CUDA=OFF")
             for stale in package.glob("_cuda.*"):
                 stale.unlink()
+        configure.append("-DMISSDIFF_RECORD_RESOURCES=OFF")  # not as an earlier build chose
         configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
         if len(cxx) == 1:
             configure.append(f"-DCMAKE_CXX_COMPILER={shutil.which(cxx[0])}")

@@ -35,6 +35,11 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, dynamic=False, options=options)
 
 
+def rival(implementation: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as a rival calls it: compiled for "compile", else as it is."""
+    return compiled(function) if implementation == "compile" else function
+
+
 def encode(continuous: Tensor, codes: Tensor) -> Tensor:
     """Clean encoded rows, 0 where a cell is missing."""
     B, C, K = codes.shape[0], continuous.shape[1], codes.shape[1]
@@ -75,7 +80,7 @@ def masked_loss(
     B, C, K = rows.shape[0], continuous.shape[1], codes.shape[1]
     D = C + 2 * K
     x0, value, code = continuous.index_select(0, rows), values.index_select(0, rows), codes.index_select(0, rows)
-    seen, known = ~torch.isnan(x0), code >= 0
+    prediction, seen, known = prediction.float(), ~torch.isnan(x0), code >= 0
     state = states[:, :C]
     active = seen & (state != CLEAN)
     w = torch.where(state == NOISY, weight[:, None], 1.0)
@@ -107,7 +112,7 @@ def masked_noise_loss(
     first = active[:, :C] & ~torch.isnan(continuous.index_select(0, rows))
     second = active[:, C:] & (codes.index_select(0, rows) >= 0)
     mask = torch.cat([first, second[:, :, None].expand(B, K, 2).reshape(B, 2 * K)], 1)
-    d = torch.where(mask, prediction - noise, 0.0)
+    d = torch.where(mask, prediction.float() - noise, 0.0)
     return (d * d).sum() / mask.sum().clamp(min=1)
 
 
@@ -125,6 +130,7 @@ def step(
     B, D = x.shape
     C, K = 2 * states.shape[1] - D, D - states.shape[1]
     c0, c1, c2, c3 = coefficients
+    prediction = prediction.float()
     p = torch.empty_like(x)
     p[:, :C] = prediction[:, :C]
     logits, pairs = prediction[:, C:D].view(B, K, 2), p[:, C:].view(B, K, 2)

@@ -31,6 +31,5 @@ def bench_decode(timer: Timer, checked: Workload, implementation: str) -> None:
     if implementation == "native":
         timer("decode", implementation, lambda: native(w))
         return
-    plain = baselines.compiled(baselines.decode) if implementation == "compile" else baselines.decode
-    boundaries = baselines.filled(w.boundaries, w.starts)
+    plain, boundaries = baselines.rival(implementation, baselines.decode), baselines.filled(w.boundaries, w.starts)
     timer("decode", implementation, lambda: plain(w.x, boundaries, CONTINUOUS))

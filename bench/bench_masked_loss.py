@@ -57,22 +57,23 @@ def compare(op: str, results: list[tuple[Tensor, Tensor]], truth: tuple[Tensor, 
 
 @pytest.fixture(scope="module")
 def checked(workload: Workload) -> Workload:
-    w = workload.head(2000)
-    for v in (None, w.column_weight):
-        options: dict[str, Any] = {"mean_weight": MEAN_WEIGHT, "column_weight": v}
-        loss = with_gradient(
-            lambda p, options=options: reference.masked_loss(p, w.table, w.rows, w.states, w.weight, **options),  # type: ignore[misc]
-            w.prediction,
+    for w in (workload.head(2000), workload.head(2000).halved()):
+        d, dtype, width = w.double(), w.prediction.dtype, w.x.shape[1]
+        for v, exact in ((None, None), (w.column_weight, d.column_weight)):
+            options: dict[str, Any] = {"mean_weight": MEAN_WEIGHT, "column_weight": exact}
+            loss, gradient = with_gradient(
+                lambda p, options=options: reference.masked_loss(p, d.table, d.rows, d.states, d.weight, **options),  # type: ignore[misc]  # noqa: B023
+                d.prediction,
+            )
+            compare("masked_loss", [native(w, v), plain(w, baselines.masked_loss, v)], (loss, gradient.to(dtype)))
+        loss, gradient = with_gradient(
+            lambda p: reference.masked_noise_loss(p, d.table, d.rows, d.states, d.key),  # noqa: B023
+            d.x,
         )
-        compare("masked_loss", [native(w, v), plain(w, baselines.masked_loss, v)], loss)
-    width = w.x.shape[1]
-    noise_loss = with_gradient(lambda p: reference.masked_noise_loss(p, w.table, w.rows, w.states, w.key), w.x)
-    noise = reference.normal(w.rows, width, w.key)
-    compare("masked_noise_loss", [native_noise(w), plain_noise(w, baselines.masked_noise_loss, noise)], noise_loss)
+        noise = reference.normal(w.rows, width, w.key)
+        found = [native_noise(w), plain_noise(w, baselines.masked_noise_loss, noise)]
+        compare("masked_noise_loss", found, (loss, gradient.to(dtype)))
     return workload
-
-
-PLAIN: dict[str, Callable[..., Any]] = {"eager": lambda function: function, "compile": baselines.compiled}
 
 
 def moved_bytes(w: Workload) -> int:
@@ -86,28 +87,29 @@ def moved_noise_bytes(w: Workload) -> int:
     return batch_bytes(w) + 2 * w.x.nbytes
 
 
-def bench_masked_loss(timer: Timer, checked: Workload, implementation: str) -> None:
+@pytest.mark.parametrize("op", ["masked_loss", "masked_loss, bf16"])
+def bench_masked_loss(timer: Timer, checked: Workload, op: str, implementation: str) -> None:
+    w = checked.halved() if op.endswith("bf16") else checked
     if implementation == "native":
-        timer("masked_loss", implementation, lambda: native(checked, checked.column_weight))
-        return
-    if implementation == "copy":
-        timer("masked_loss", implementation, Copy(moved_bytes(checked)))
-        return
-    if implementation == "noise":
+        timer(op, implementation, lambda: native(w, w.column_weight))
+    elif implementation == "copy":
+        timer(op, implementation, Copy(moved_bytes(w)))
+    elif implementation == "noise":
         pytest.skip("no noise is drawn")
-    loss = PLAIN[implementation](baselines.masked_loss)
-    timer("masked_loss", implementation, lambda: plain(checked, loss, checked.column_weight))
+    else:
+        loss = baselines.rival(implementation, baselines.masked_loss)
+        timer(op, implementation, lambda: plain(w, loss, w.column_weight))
 
 
-def bench_masked_noise_loss(timer: Timer, checked: Workload, implementation: str) -> None:
+@pytest.mark.parametrize("op", ["masked_noise_loss", "masked_noise_loss, bf16"])
+def bench_masked_noise_loss(timer: Timer, checked: Workload, op: str, implementation: str) -> None:
+    w = checked.halved() if op.endswith("bf16") else checked
     if implementation == "native":
-        timer("masked_noise_loss", implementation, lambda: native_noise(checked))
-        return
-    if implementation == "copy":
-        timer("masked_noise_loss", implementation, Copy(moved_noise_bytes(checked)))
-        return
-    if implementation == "noise":
-        timer("masked_noise_loss", implementation, Noise(checked))
-        return
-    loss = PLAIN[implementation](baselines.masked_noise_loss)
-    timer("masked_noise_loss", implementation, lambda: plain_noise(checked, loss))
+        timer(op, implementation, lambda: native_noise(w))
+    elif implementation == "copy":
+        timer(op, implementation, Copy(moved_noise_bytes(w)))
+    elif implementation == "noise":
+        timer(op, implementation, Noise(w))
+    else:
+        loss = baselines.rival(implementation, baselines.masked_noise_loss)
+        timer(op, implementation, lambda: plain_noise(w, loss))

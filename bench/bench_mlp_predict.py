@@ -1,14 +1,16 @@
-"""Imputation of 65,536 rows in one pass, tile by tile."""
+"""Imputation of 65,536 rows in one pass, tile by tile; on a card the pass alone, over all rows."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import baselines
 import pytest
 import torch
-from plain import make_networks
+from clock import NATIVE, PRECISIONS, hold, precision, relative_error
+from plain import make_network, make_networks
 from timing import Timer
 from tolerances import assert_close
 from torch import Tensor
@@ -21,10 +23,11 @@ from missdiff_fast.ops import reference
 from missdiff_fast.table import EncodedTable
 
 ROWS = 65_536
+CARD = ["native", "native bf16", *(f"eager {name}" for name in PRECISIONS)]
 
 
 class Encoding:
-    """A backend that encodes rows, which is all that an imputation asks of one: nothing is noisy."""
+    """A backend that encodes rows. An imputation needs no more of it, since nothing is noisy."""
 
     make_key = staticmethod(reference.make_key)
 
@@ -36,7 +39,7 @@ class Encoding:
 
 
 class Case:
-    """Rows with holes, and what predicts them: a network and a backend for each implementation."""
+    """Rows with holes, and the network and backend of each implementation."""
 
     def __init__(self, workload: Workload) -> None:
         self.table, networks = workload.table.rows(slice(0, ROWS)), make_networks(workload.table.layout)
@@ -65,3 +68,37 @@ def case(workload: Workload, implementations: list[str]) -> Case:
 
 def bench_mlp_predict(timer: Timer, case: Case, implementation: str) -> None:
     timer("mlp_predict", implementation, lambda: case.impute(implementation))
+
+
+class Pass:
+    """A pass over all rows on a card, in each precision."""
+
+    def __init__(self, w: Workload) -> None:
+        self.w, self.device = w, w.x.device
+        self.network, self.sigma = make_network(w, Denoiser), torch.ones(1, device=w.x.device)
+
+    @torch.no_grad()
+    def run(self, implementation: str, w: Workload) -> Tensor:
+        kind, _, name = implementation.partition(" ")
+        if kind == "native":
+            return ops.mlp_predict(self.network, w.x, w.states, self.sigma, precision=NATIVE[name or "fp32"])
+        with precision(name, self.device):
+            return self.network(w.x, self.sigma, w.states)
+
+    @torch.no_grad()
+    def check(self) -> None:
+        head = self.w.head(2000)
+        truth = copy.deepcopy(self.network).double()(head.x.double(), self.sigma.double(), head.states)
+        names = {f"native {name}": f"native {name}" for name in NATIVE} | {name: f"eager {name}" for name in PRECISIONS}
+        hold({name: relative_error(self.run(full, head), truth) for name, full in names.items()})
+
+
+@pytest.fixture(scope="module")
+def passing(workload: Workload) -> Pass:
+    case = Pass(workload)
+    case.check()
+    return case
+
+
+def bench_mlp_predict_on_card(timer: Timer, passing: Pass, implementation: str) -> None:
+    timer("mlp_predict", implementation, lambda: passing.run(implementation, passing.w))

@@ -1,15 +1,26 @@
-"""The default sampler's ten steps over 16,384 rows, in one call and as PyTorch runs them: tiles of 2,048 rows."""
+"""The default sampler's ten steps over 16,384 rows, in one call and as PyTorch runs them: tiles of 2,048 rows.
+
+On a card all rows are drawn, none of them known, by networks of two widths: natively in bfloat16, as models draw, and
+in PyTorch by tiles or all rows at once, called or replayed as a CUDA graph, in each precision.
+"""
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
+import baselines
+import plan
 import pytest
 import torch
-from plain import PlainBackend, make_networks
+from card import CardRun
+from clock import NATIVE, PRECISIONS, Function, capture, hold, precision, relative_error
+from plain import PlainBackend, make_network, make_networks
 from roofline import Products, forward_sizes
 from timing import IMPLEMENTATIONS as USUAL
 from timing import Timer
 from tolerances import assert_close
-from torch import Tensor
+from torch import Tensor, nn
 from workload import Workload
 
 from missdiff_fast import ops
@@ -17,10 +28,20 @@ from missdiff_fast._engine.tiling import TILE
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
+from missdiff_fast.diffusion.states import NOISY
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.ops import reference
 
 IMPLEMENTATIONS = [*USUAL, "sgemm"]
 ROWS = 8 * TILE
+SIZES = ("tiles", "whole")
+CARD = ["native", "native fp32"]
+CARD += [f"{kind} {name}, {size}" for size in SIZES for name in PRECISIONS for kind in ("eager", "graph")]
+CARD += [
+    f"compile{graph} {name}, {size}" for size in SIZES for name in ("tf32", "bf16") for graph in ("", " and graph")
+]
+CHECKED = 4096
+CARD_TILE = 16_384  # rows whose activations, in PyTorch, fit a card's cache
 
 
 class Case:
@@ -30,9 +51,9 @@ class Case:
         self.networks, self.workload = make_networks(workload.table.layout), workload.head(ROWS)
         solver = SolverConfig()
         sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
-        self.x, self.levels = solver.sigma_max * self.workload.x, sigmas[:-1].float()
+        self.x, self.sigmas = solver.sigma_max * self.workload.x, sigmas[:-1].float()
         keys = workload.key.expand(solver.steps, 2)
-        self.solver = (workload.table.offsets, self.levels, dpm_solver_2m(sigmas).float(), self.workload.rows, keys)
+        self.solver = (workload.table.offsets, self.sigmas, dpm_solver_2m(sigmas).float(), self.workload.rows, keys)
 
     @torch.inference_mode()
     def sample(self, implementation: str) -> Tensor:
@@ -48,10 +69,10 @@ class Case:
         return reference.mlp_sample(self.networks["native"], self.x, self.workload.states, *self.solver)
 
     def products(self) -> Products:
-        """Those of every tile and step, without what the states contribute, which no step changes."""
+        """Those of every tile and step, without the states' share of the first layer, which no step changes."""
         rows = min(TILE, len(self.x))
         sizes = forward_sizes(self.networks["native"], rows, inputs=self.x.shape[1])
-        return Products(sizes, times=len(self.levels) * len(self.x) // rows)
+        return Products(sizes, times=len(self.sigmas) * len(self.x) // rows)
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +87,101 @@ def case(workload: Workload, implementations: list[str]) -> Case:
 def bench_mlp_sample(timer: Timer, case: Case, implementation: str) -> None:
     function = case.products() if implementation == "sgemm" else lambda: case.sample(implementation)
     timer("mlp_sample", implementation, function)
+
+
+def solver_step(
+    network: nn.Module, x: Tensor, previous: Tensor, states: Tensor, sigma: Tensor, coefficients: Any
+) -> tuple[Tensor, Tensor]:
+    """The network and the solver's step, one graph where it is compiled."""
+    return baselines.step(x, network(x, sigma, states), previous, states, coefficients)
+
+
+class Sampling:
+    """All rows to draw on a card, and a network to draw them with."""
+
+    def __init__(self, w: Workload, width: int) -> None:
+        self.device, solver = w.x.device, SolverConfig()
+        self.network = make_network(w, Denoiser, width).eval().requires_grad_(False)
+        sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
+        self.sigmas, self.coefficients = (x.float().to(self.device) for x in (sigmas[:-1], dpm_solver_2m(sigmas)))
+        self.numbers = self.coefficients.tolist()
+        self.offsets, self.x = w.table.offsets, solver.sigma_max * w.x
+        self.states, self.out = torch.full_like(w.states, NOISY), torch.empty_like(self.x)
+        self.rows = torch.arange(len(w.x), device=self.device)
+        self.keys = torch.stack([reference.make_key(0, i + 1, self.device) for i in range(solver.steps)])
+
+    def native(self, count: int | None = None, name: str = "bf16") -> Tensor:
+        solver = self.offsets, self.sigmas, self.coefficients, self.rows[:count], self.keys
+        return ops.mlp_sample(self.network, self.x[:count], self.states[:count], *solver, precision=NATIVE[name])
+
+    def truth(self, count: int) -> Tensor:
+        """In float64."""
+        solver = self.offsets, self.sigmas.double(), self.coefficients.double(), self.rows[:count], self.keys
+        network = copy.deepcopy(self.network).double()
+        return reference.mlp_sample(network, self.x[:count].double(), self.states[:count], *solver)
+
+    def solve(self, name: str, x: Tensor, states: Tensor, compiled: bool = False) -> Tensor:
+        """All steps in PyTorch."""
+        step, coefficients = solver_step, self.numbers
+        if compiled:
+            step, coefficients = baselines.compiled(solver_step), self.coefficients
+        previous = torch.zeros_like(x)
+        with precision(name, self.device):
+            for i in range(len(self.sigmas)):
+                x, previous = step(self.network, x, previous, states, self.sigmas[i : i + 1], coefficients[i])
+        return x
+
+    def plain(self, name: str, size: int, *, compiled: bool, captured: bool) -> Function:
+        """PyTorch's loop over tiles of so many rows; the last tile begins earlier, so that all have one shape."""
+        size = min(size, len(self.x))
+        starts = [min(start, len(self.x) - size) for start in range(0, len(self.x), size)]
+        x, states, out = self.x[:size].clone(), self.states[:size].clone(), self.x[:size].clone()
+        replay = capture(lambda: out.copy_(self.solve(name, x, states, compiled)), self.device) if captured else None
+
+        def run() -> None:
+            for start in starts:
+                piece = slice(start, start + size)
+                if replay is None:
+                    self.out[piece] = self.solve(name, self.x[piece], self.states[piece], compiled)
+                else:
+                    x.copy_(self.x[piece])
+                    states.copy_(self.states[piece])
+                    replay()
+                    self.out[piece] = out
+
+        return run
+
+    def make(self, implementation: str) -> Function:
+        """One of `CARD`."""
+        kind, _, size = implementation.partition(", ")
+        kind, _, name = kind.rpartition(" ") if " " in kind else (kind, "", "bf16")
+        if kind == "native":
+            return lambda: self.native(None, name)
+        rows = CARD_TILE if size == "tiles" else len(self.x)
+        return self.plain(name, rows, compiled=kind.startswith("compile"), captured=kind.endswith("graph"))
+
+    def errors(self) -> dict[str, float]:
+        """Relative errors of the native sampler and of PyTorch's precisions, against float64."""
+        count = min(CHECKED, len(self.x))
+        truth = self.truth(count)
+        found = {f"native {name}": relative_error(self.native(count, name), truth) for name in NATIVE}
+        for name in PRECISIONS:
+            found[name] = relative_error(self.solve(name, self.x[:count], self.states[:count]), truth)
+        return found
+
+
+@pytest.fixture(scope="module", params=plan.WIDTHS)
+@torch.no_grad()
+def sampling(request: pytest.FixtureRequest, workload: Workload, card: CardRun) -> tuple[str, Sampling]:
+    """A sampler's name, and a sampler whose errors are no greater than PyTorch's."""
+    case, op = Sampling(workload, request.param), plan.sampler(request.param)
+    errors = case.errors()
+    hold(errors)
+    card.note("errors", {op: errors})
+    return op, case
+
+
+@torch.no_grad()
+def bench_mlp_sample_on_card(timer: Timer, sampling: tuple[str, Sampling], implementation: str) -> None:
+    op, case = sampling
+    timer(op, implementation, case.make(implementation), queued=False)

@@ -25,10 +25,8 @@ def checked(workload: Workload) -> Workload:
     truth = reference.perturb(w.table, w.rows, w.states, w.alpha, w.sigma, w.key)
     assert_close("perturb", native(w), truth)
     noise = reference.normal(w.rows, w.table.layout.width, w.key)
-    table = w.table
-    assert_close(
-        "perturb", baselines.perturb(table.continuous, table.codes, w.rows, w.states, w.alpha, w.sigma, noise), truth
-    )
+    cells = w.table.continuous, w.table.codes, w.rows, w.states, w.alpha, w.sigma
+    assert_close("perturb", baselines.perturb(*cells, noise), truth)
     return workload
 
 
@@ -41,13 +39,11 @@ def bench_perturb(timer: Timer, checked: Workload, implementation: str) -> None:
     w = checked
     if implementation == "native":
         timer("perturb", implementation, lambda: native(w))
-        return
-    if implementation == "copy":
+    elif implementation == "copy":
         timer("perturb", implementation, Copy(moved_bytes(w)))
-        return
-    if implementation == "noise":
+    elif implementation == "noise":
         timer("perturb", implementation, Noise(w))
-        return
-    plain = baselines.compiled(baselines.perturb) if implementation == "compile" else baselines.perturb
-    cells = w.table.continuous, w.table.codes, w.rows, w.states, w.alpha, w.sigma
-    timer("perturb", implementation, lambda: plain(*cells))
+    else:
+        plain = baselines.rival(implementation, baselines.perturb)
+        cells = w.table.continuous, w.table.codes, w.rows, w.states, w.alpha, w.sigma
+        timer("perturb", implementation, lambda: plain(*cells))

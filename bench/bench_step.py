@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import baselines
 import pytest
 import torch
@@ -23,12 +26,17 @@ def native(w: Workload, coefficients: Tensor) -> tuple[Tensor, Tensor]:
     return ops.step(w.x, w.prediction, w.previous, w.states, w.table.offsets, coefficients, w.rows, w.key)
 
 
+def with_half(w: Workload) -> Workload:
+    """With a prediction in bfloat16."""
+    return replace(w, prediction=w.prediction.bfloat16())
+
+
 @pytest.fixture(scope="module")
 def checked(workload: Workload) -> Workload:
-    w = workload.head(2000)
-    noise = reference.normal(w.rows, w.x.shape[1], w.key)
-    for numbers in COEFFICIENTS.values():
-        c = torch.tensor(numbers)
+    head = workload.head(2000)
+    noise = reference.normal(head.rows, head.x.shape[1], head.key)
+    for w, numbers in itertools.product((head, with_half(head)), COEFFICIENTS.values()):
+        c = torch.tensor(numbers, device=w.x.device)
         truth = reference.step(w.x, w.prediction, w.previous, w.states, w.table.offsets, c, w.rows, w.key)
         plain = baselines.step(w.x, w.prediction, w.previous, w.states, numbers, noise, noisy=bool(numbers[3]))
         for results in (native(w, c), plain):
@@ -39,25 +47,22 @@ def checked(workload: Workload) -> Workload:
 
 def moved_bytes(w: Workload) -> int:
     """States, row, prediction and the one before are read, and both results written; nothing is read for the noise."""
-    return w.states.nbytes + 5 * w.x.nbytes
+    return w.states.nbytes + 4 * w.x.nbytes + len(w.x) * w.x.shape[1] * w.prediction.element_size()
 
 
-@pytest.mark.parametrize("name", COEFFICIENTS)
+@pytest.mark.parametrize("name", [*COEFFICIENTS, "step, bf16"])
 def bench_step(timer: Timer, checked: Workload, name: str, implementation: str) -> None:
-    w, numbers = checked, COEFFICIENTS[name]
+    w, numbers = with_half(checked) if name.endswith("bf16") else checked, COEFFICIENTS[name.partition(",")[0]]
+    noisy = bool(numbers[3])
+    c = torch.tensor(numbers, device=w.x.device)
     if implementation == "native":
-        c = torch.tensor(numbers)
         timer(name, implementation, lambda: native(w, c))
-        return
-    if implementation == "copy":
+    elif implementation == "copy":
         timer(name, implementation, Copy(moved_bytes(w)))
-        return
-    if implementation == "noise":
-        if not numbers[3]:
+    elif implementation == "noise":
+        if not noisy:
             pytest.skip("no noise is drawn")
         timer(name, implementation, Noise(w))
-        return
-    plain, c = baselines.step, numbers
-    if implementation == "compile":
-        plain, c = baselines.compiled(baselines.step), torch.tensor(numbers)
-    timer(name, implementation, lambda: plain(w.x, w.prediction, w.previous, w.states, c, noisy=bool(numbers[3])))
+    else:
+        plain, given = baselines.rival(implementation, baselines.step), numbers if implementation == "eager" else c
+        timer(name, implementation, lambda: plain(w.x, w.prediction, w.previous, w.states, given, noisy=noisy))

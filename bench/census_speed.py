@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from environment import describe, markdown
+from store import describe, markdown
 
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split

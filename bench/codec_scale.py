@@ -17,14 +17,14 @@ import numpy as np
 import pandas as pd
 import store
 import torch
-from environment import describe, facts
 from fresh import Steps, run_alone
 from timing import FULL_SIZE
 from torch import Tensor
 
 from missdiff_fast import ops
+from missdiff_fast._engine.backend import NativeBackend
 from missdiff_fast.datasets import simulate_mimic4ed
-from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table import Codec, EncodedTable, read_frame
 
 PIECE = 100_000  # rows simulated or decoded at once
 
@@ -64,8 +64,16 @@ def check(frame: pd.DataFrame, decoded: pd.DataFrame, filled: pd.DataFrame) -> N
         assert (filled[name].to_numpy() == decoded[name].to_numpy()).all()
 
 
+def fit(frame: pd.DataFrame) -> Codec:
+    return Codec.fit(read_frame(frame), ops=NativeBackend())
+
+
+def fill(codec: Codec, frame: pd.DataFrame, decoded: pd.DataFrame) -> pd.DataFrame:
+    return codec.fill(codec.read(frame), decoded)
+
+
 def encode(codec: Codec, frame: pd.DataFrame) -> EncodedTable:
-    return codec.encode(frame, seed=1)
+    return codec.encode(codec.read(frame), seed=1)
 
 
 def run(rows: int, threads: int) -> dict[str, Any]:
@@ -74,13 +82,13 @@ def run(rows: int, threads: int) -> dict[str, Any]:
     steps = Steps()
     steps.take("import", int)
     frame = steps.take("make the frame", make_frame, rows)
-    codec = steps.take("fit", Codec.fit, frame)
+    codec = steps.take("fit", fit, frame)
     table = steps.take("encode", encode, codec, frame)
     bin_index, codes = steps.take("find bin_index", find, codec, table)
     del table
     decoded = steps.take("decode", codec.decode, bin_index, codes)
     del bin_index, codes
-    filled = steps.take("fill", codec.fill, frame, decoded)
+    filled = steps.take("fill", fill, codec, frame, decoded)
     check(frame, decoded, filled)
     return {"rows": rows, "steps": steps.found, "frame": int(frame.memory_usage(index=False).sum())}
 
@@ -98,8 +106,8 @@ def main() -> None:
         print(json.dumps(run(most, threads)))
         return
     torch.set_num_threads(threads)
-    known, runs = facts(), []
-    print(describe(known))
+    known, runs = store.facts(), []
+    print(store.describe(known))
     for rows in sorted({most // 100, min(FULL_SIZE, most), most}):
         found = run_alone(__file__, rows=rows, threads=threads)
         runs.append(found)

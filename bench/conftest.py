@@ -1,8 +1,10 @@
-"""What the benchmarks share: the workload, how a time is taken, and the table of ratios that a run is held to.
+"""What the benchmarks share: options, the workload, timing, and the comparison with stored ratios.
 
-Native and rival take their rounds in turn, so that whatever else the machine does in the meantime slows both, and a
-ratio is made of such pairs. With ``--check`` a ratio is held to the stored one; one that has fallen is measured once
-more, and it fails if it falls again: of the faults that are none, which a busy machine makes, few happen twice.
+Native and rival take their rounds in turn, so that other work of the machine slows both, and a ratio is made of such
+pairs. With ``--check`` a ratio that has fallen below the stored one is measured once more, and fails if it falls again:
+a busy machine rarely causes the same false fall twice. With ``--device cuda`` the same files run on a card (`card.py`),
+in the order of `plan.py`. A benchmark whose name ends in ``_on_card`` runs there alone, in the place of one without the
+ending; so does one with "bf16" in its parameters.
 """
 
 from __future__ import annotations
@@ -11,13 +13,17 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import plan
 import pytest
 import store
 import torch
-from environment import describe, facts
+from card import CardRun
+from gpu import summary
+from store import describe, facts
 from timing import (
     CHECK,
     FULL,
@@ -42,8 +48,13 @@ class Run:
     """What a session measures by, and what it has met."""
 
     settings: Settings
-    stored: Mapping[str, Any] | None  # the run to be held to
+    stored: Mapping[str, Any] | None  # the run to compare with
+    card: CardRun | None = None
     native: dict[str, Callable[[], Any]] = field(default_factory=dict)  # what each op's rivals take turns with
+
+    @property
+    def device(self) -> torch.device:
+        return self.card.device if self.card else torch.device("cpu")
 
     def facts(self) -> dict[str, Any]:
         how = {"rows": self.settings.rows, "rounds": self.settings.rounds, "clock": self.settings.clock.__name__}
@@ -51,11 +62,17 @@ class Run:
 
 
 _RUN = pytest.StashKey[Run]()
+_LOST = 9  # exit status after an error that leaves the card unusable for this process: run again with --resume
+_ON_CARD = "_on_card"
+_TRIAL_ROWS = 256
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("missdiff_fast")
     group.addoption("--check", action="store_true", help="few rows, one thread: fail where a stored ratio has fallen")
+    group.addoption("--device", default="cpu", choices=["cpu", "cuda", "trial"], help="trial: the card's, on the CPU")
+    group.addoption("--seconds", type=float, default=math.inf, help="on a card: begin nothing with less time left")
+    group.addoption("--resume", action="store_true", help="on a card: only what the store has as pending")
     group.addoption("--rows", type=int, help="rows of table and batch, to try something out")
     group.addoption("--threads", type=int, help="PyTorch's threads")
     group.addoption("--save-results", action="store_true", help="store the figures")
@@ -64,8 +81,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     check, save, path = (config.getoption(name) for name in ("--check", "--save-results", "--store"))
+    config.option.benchmark_disable_gc = True
     changes = {name: config.getoption(f"--{name}") for name in ("rows", "threads")}
     settings = (CHECK.longer() if save else CHECK) if check else FULL
+    if config.getoption("--device") != "cpu":
+        configure_card(config, save, path)
+        return
     settings = replace(settings, **{name: number for name, number in changes.items() if number is not None})
     torch.set_num_threads(settings.threads)
     keep_memory()
@@ -73,6 +94,21 @@ def pytest_configure(config: pytest.Config) -> None:
     if check and not save and not stored:
         raise pytest.UsageError(f"{path} has no check to compare with: `make bench-save` on a quiet machine stores one")
     config.stash[_RUN] = Run(settings, stored)
+    config.pluginmanager.register(TimerOnCpu())
+
+
+def configure_card(config: pytest.Config, save: bool, path: Path) -> None:
+    config.option.benchmark_only = False  # on a card the times are the device's, taken without pytest-benchmark
+    trial = config.getoption("--device") == "trial"
+    if not (trial or torch.cuda.is_available() or config.getoption("--collect-only")):
+        raise pytest.UsageError("PyTorch sees no CUDA device; --device trial tries the benchmarks on the CPU")
+    device = torch.device("cpu") if trial else torch.device("cuda", 0)
+    rows = config.getoption("--rows") or (_TRIAL_ROWS if trial else FULL.rows)
+    if save and path == store.OPS:
+        path = store.card_file(torch.cuda.get_device_name(device))
+    card = CardRun(device, rows, config.getoption("--seconds"), path if save else None, config.getoption("--resume"))
+    config.stash[_RUN] = Run(replace(FULL, rows=rows), None, card)
+    config.pluginmanager.register(TimerOnCard())
 
 
 def keep_memory() -> None:
@@ -90,16 +126,57 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every implementation that the benchmark's module offers, or the usual ones."""
+    """Parametrise by the implementations that the benchmark's module offers on the device."""
+    run = metafunc.config.stash[_RUN]
     if "implementation" in metafunc.fixturenames:
         offered = getattr(metafunc.module, "IMPLEMENTATIONS", IMPLEMENTATIONS)
-        wanted = metafunc.config.stash[_RUN].settings.implementations
+        if run.card:
+            offered = getattr(metafunc.module, "CARD", [name for name in offered if name in IMPLEMENTATIONS])
+        wanted = run.settings.implementations
         metafunc.parametrize("implementation", [name for name in offered if not wanted or name in wanted])
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.benchmark(timer=config.stash[_RUN].settings.clock))
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    run = config.stash[_RUN]
+    chosen = [item for item in items if (runs_on_card if run.card else runs_on_cpu)(item)]
+    if run.card:
+        order = list(plan.ORDER)
+        chosen.sort(key=lambda item: ("compile" in item.name, order.index(item.module.__name__)))
+        if run.card.pending is not None:
+            chosen = [item for item in chosen if item.name in run.card.pending]
+        elif not config.getoption("--collect-only"):
+            run.card.found["pending"] = [item.name for item in chosen]
+    else:
+        for item in chosen:
+            item.add_marker(pytest.mark.benchmark(timer=run.settings.clock))
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
+def runs_on_cpu(item: pytest.Function) -> bool:
+    return not item.originalname.endswith(_ON_CARD) and "bf16" not in item.name
+
+
+def runs_on_card(item: pytest.Function) -> bool:
+    name, module = item.originalname, item.module
+    return module.__name__ in plan.ORDER and (name.endswith(_ON_CARD) or not hasattr(module, name + _ON_CARD))
+
+
+def pytest_runtest_setup(item: pytest.Function) -> None:
+    card = item.config.stash[_RUN].card
+    if card and card.left() < plan.seconds_of(item.module.__name__, "compile" in item.name):
+        pytest.skip("too little time is left")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Any:
+    report, card = (yield), item.config.stash[_RUN].card
+    if card and (report.failed or (report.when == "call" and report.passed)):
+        card.finish(item.name, report.longreprtext if report.failed else None)
+        if report.failed and card.lost():
+            pytest.exit("the card is unusable for this process", returncode=_LOST)
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -107,6 +184,8 @@ def run(request: pytest.FixtureRequest) -> Run:
     if not _library.load():
         pytest.skip("missdiff_fast was installed without its compiled ops")
     run = request.config.stash[_RUN]
+    if run.device.type == "cuda" and not _library.load_cuda():
+        pytest.skip("missdiff_fast was installed without its CUDA kernels")
     reason = why_incomparable(run.stored, run.facts()) if run.stored else ""
     if reason:
         pytest.skip(f"the stored ratios do not compare: {reason}")
@@ -115,7 +194,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 @pytest.fixture(scope="session")
 def implementations(run: Run) -> list[str]:
-    """The usual ones that this session times, which must agree first."""
+    """Those of the usual implementations that this session times; they must agree first."""
     wanted = run.settings.implementations
     return [name for name in IMPLEMENTATIONS if not wanted or name in wanted]
 
@@ -126,49 +205,67 @@ def rows(run: Run) -> int:
 
 
 @pytest.fixture(scope="session")
-def workload(rows: int) -> Workload:
-    return make_workload(rows)
+def workload(run: Run, rows: int) -> Workload:
+    return make_workload(rows).to(run.device)
 
 
-@pytest.fixture
-def timer(benchmark: Any, run: Run) -> Timer:
-    """Time an implementation of an op, in turn with the native one, after the calls that do not count."""
+@pytest.fixture(scope="session")
+def card(run: Run) -> CardRun:
+    assert run.card is not None
+    return run.card
+
+
+class TimerOnCard:
+    @pytest.fixture
+    def timer(self, card: CardRun) -> Timer:
+        """Time an implementation of an op on a card."""
+        return card.time
+
+
+class TimerOnCpu:
+    @pytest.fixture
+    def timer(self, benchmark: Any, run: Run) -> Timer:
+        """Time an implementation of an op, in turn with the native one, after the warm-up calls."""
+        return partial(time_on_cpu, benchmark, run)
+
+
+def time_on_cpu(
+    benchmark: Any, run: Run, op: str, implementation: str, function: Callable[[], Any], *, once: bool = False
+) -> None:
     settings = run.settings
-
-    def time_it(op: str, implementation: str, function: Callable[[], Any], *, once: bool = False) -> None:
-        benchmark.group = op
-        benchmark.extra_info.update(op=op, implementation=implementation, work=getattr(function, "work", None))
-        if once:
-            benchmark.pedantic(function)
-            return
-        if implementation == "native":
-            run.native[op] = function
-        least = least_to_pass(run.stored, op, implementation)
-        if run.stored and implementation != "native" and not least:
-            pytest.skip(f"no ratio of {op} is stored")
-        if run.stored and op not in run.native:
-            pytest.skip(f"native {op} was not timed, so there is nothing to compare with")
-        native = run.native.get(op, function)
-        warm_ups = take_turns(native, function, settings.warm_ups, settings.clock)
-        beside = Stopwatch(native, settings.clock)
-        benchmark.pedantic(function, setup=beside, rounds=settings.rounds_of(sum(times[-1] for times in warm_ups)))
-        if native is function:
-            return
-        benchmark.extra_info["native"] = settings.statistic(beside.seconds)
-        found = settings.ratio(beside.seconds, benchmark.stats.stats.data)
-        if found < least:
-            found = settings.ratio(*take_turns(native, function, len(beside.seconds), settings.clock))
-        benchmark.extra_info["ratio"] = found
-        if found < least:
-            pytest.fail(f"{op}: {implementation} / native has fallen to {found:.2f}, below {least:.2f}", pytrace=False)
-
-    return time_it
+    benchmark.group = op
+    benchmark.extra_info.update(op=op, implementation=implementation, work=getattr(function, "work", None))
+    if once:
+        benchmark.pedantic(function)
+        return
+    if implementation == "native":
+        run.native[op] = function
+    least = least_to_pass(run.stored, op, implementation)
+    if run.stored and implementation != "native" and not least:
+        pytest.skip(f"no ratio of {op} is stored")
+    if run.stored and op not in run.native:
+        pytest.skip(f"native {op} was not timed, so there is nothing to compare with")
+    native = run.native.get(op, function)
+    warm_ups = take_turns(native, function, settings.warm_ups, settings.clock)
+    beside = Stopwatch(native, settings.clock)
+    benchmark.pedantic(function, setup=beside, rounds=settings.rounds_of(sum(times[-1] for times in warm_ups)))
+    if native is function:
+        return
+    benchmark.extra_info["native"] = settings.statistic(beside.seconds)
+    found = settings.ratio(beside.seconds, benchmark.stats.stats.data)
+    if found < least:
+        found = settings.ratio(*take_turns(native, function, len(beside.seconds), settings.clock))
+    benchmark.extra_info["ratio"] = found
+    if found < least:
+        pytest.fail(f"{op}: {implementation} / native has fallen to {found:.2f}, below {least:.2f}", pytrace=False)
 
 
 def results(config: pytest.Config) -> dict[str, dict[str, Any]]:
     """By op: the seconds of every implementation, their ratios to native, and the work of a yardstick."""
     statistic = config.stash[_RUN].settings.statistic
     ops: dict[str, dict[str, Any]] = {}
+    if config.stash[_RUN].card:
+        return {}
     for timed in getattr(config, "_benchmarksession").benchmarks:  # noqa: B009
         info = timed.extra_info
         if timed.has_error or "op" not in info:
@@ -194,15 +291,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    ops, run = results(config), config.stash[_RUN]
+    ops, run, write = results(config), config.stash[_RUN], terminalreporter.write_line
+    if run.card and not config.getoption("--collect-only"):
+        run.card.save()
+        for line in summary.lines(run.card.found):
+            write(line)
     if not ops:
         return
-    write, settings = terminalreporter.write_line, run.settings
-    terminalreporter.section("native against what else there is")
+    settings = run.settings
+    terminalreporter.section("native against its rivals")
     write(describe())
     if run.stored:
         other = "" if run.stored["machine"] == run.facts()["machine"] else " ANOTHER MACHINE:"
-        write(f"held to{other} {describe(run.stored)}")
+        write(f"compared with{other} {describe(run.stored)}")
     kind = STATISTICS[settings.statistic.__name__]
     write(f"{settings.rows:,} rows, 27 continuous columns and 46 of two categories; {kind} of rounds in turn")
     for line in as_lines(ops, run.stored):

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from environment import describe, markdown
 from scipy.stats import ks_2samp
+from store import describe, markdown
 
 from missdiff_fast import MissDiff
 from missdiff_fast.table.io import read_table

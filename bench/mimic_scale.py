@@ -15,7 +15,6 @@ from typing import Any
 
 import store
 import torch
-from environment import describe, facts
 from fresh import Steps, run_alone
 from timing import FULL_SIZE
 
@@ -53,8 +52,8 @@ def main() -> None:
         print(json.dumps(run(rows, seeds[0], threads)))
         return
     torch.set_num_threads(threads)
-    known, runs = facts(), []
-    print(describe(known))
+    known, runs = store.facts(), []
+    print(store.describe(known))
     for size, seed in [(rows // 10, seeds[0]), *((rows, seed) for seed in seeds)]:
         runs.append(run_alone(__file__, rows=size, seeds=seed, threads=threads))
         print(runs[-1], flush=True)

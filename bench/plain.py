@@ -11,6 +11,7 @@ from unittest.mock import patch
 import baselines
 import torch
 from torch import Tensor
+from workload import Workload
 
 from missdiff_fast._engine.steppers import TorchStepper, TrainBatch
 from missdiff_fast.config import Config
@@ -37,6 +38,14 @@ class CompiledDenoiser(Denoiser):
         if torch.compiler.is_compiling():
             return Denoiser.forward(self, x, sigma, states, prepared)
         return baselines.compiled(Denoiser.forward)(self, x, sigma, states, prepared)
+
+
+def make_network(w: Workload, kind: type[Denoiser], width: int = 96) -> Denoiser:
+    """A seeded network for a workload, with an output that is not 0."""
+    torch.manual_seed(0)
+    network = kind(w.table.layout, width=width)
+    torch.nn.init.normal_(network.outputs.weight, std=0.1)
+    return network.to(w.x.device)
 
 
 def make_networks(layout: Layout) -> dict[str, Denoiser]:

@@ -24,7 +24,6 @@ from typing import Any
 
 import store
 import torch
-from environment import describe, facts
 from timing import FULL_SIZE
 
 import missdiff_fast
@@ -116,7 +115,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    known = facts()
+    known = store.facts()
     if arguments.bare:
         print(fit_and_sample(arguments.rows, arguments.steps, lambda function: function()))
         return
@@ -126,7 +125,7 @@ def main() -> None:
     options = [f"--rows={arguments.rows}", f"--threads={arguments.threads}"]
     options += [f"--steps={arguments.steps}"] if arguments.steps else []
     found["symbols"] = sampled([sys.executable, __file__, "--bare", *options])
-    print(describe(found), seconds, sep="\n")
+    print(store.describe(found), seconds, sep="\n")
     for part in found["functions"]:
         print(f"{part['share']:7.1%} {part['seconds']:9.2f} s {part['calls']:9,} calls  {part['function']}")
     for part in found["symbols"]:

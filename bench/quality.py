@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pandas as pd
-from environment import describe, markdown
+from store import describe, markdown
 
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split

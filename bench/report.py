@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import figures
 import pandas as pd
 import store
-from environment import describe
 from gpu import summary
 from matplotlib.figure import Figure
+from store import describe, markdown_table
 from timing import IMPLEMENTATIONS, OTHERS, STATISTICS
 
 ROOT = Path(__file__).parent.parent
@@ -107,7 +108,7 @@ def ratios(run: Run) -> str:
         share = ", ".join(f"{_percent(found[of])} of {of}" for of in _YARDSTICKS if of in found) or _NONE
         rows.append([name, *(_number(found.get(rival), 1) for rival in rivals), share])
     header = ["times faster than", *(_NAMES[rival] for rival in rivals), "of what the machine can do"]
-    return _table(header, rows) + f"\n\n{_conditions(run)}"
+    return markdown_table(header, rows) + f"\n\n{_conditions(run)}"
 
 
 def times(run: Run) -> str:
@@ -118,7 +119,7 @@ def times(run: Run) -> str:
         rows.append([name, *(_number(milliseconds.get(who), 1) for who in ("native", *rivals))])
         rows[-1] += [_number(entry["ratios"].get(rival)) for rival in rivals]
     header = ["ms", "native", *rivals, *(f"{rival} / native" for rival in rivals)]
-    return _table(header, rows) + f"\n\n{_conditions(run)}"
+    return markdown_table(header, rows) + f"\n\n{_conditions(run)}"
 
 
 def roofline(run: Run) -> str:
@@ -135,13 +136,13 @@ def roofline(run: Run) -> str:
                 rows.append([name, f"{work:.3g} G{unit}", *rates, share])
     if not rows:
         return _UNKNOWN
-    return _table(["", "work", "native", "the machine", "share"], rows) + f"\n\n{_conditions(run)}"
+    return markdown_table(["", "work", "native", "the machine", "share"], rows) + f"\n\n{_conditions(run)}"
 
 
 def check(run: Run) -> str:
     """The ratios that `make bench-check` holds a run to."""
     rows = [[name, _number(found)] for entry, name in _entries(run) for found in entry["ratios"].values()]
-    return _table(["", "rival / native"], rows) + f"\n\n{_conditions(run)}"
+    return markdown_table(["", "rival / native"], rows) + f"\n\n{_conditions(run)}"
 
 
 def functions(run: Run) -> str:
@@ -152,13 +153,13 @@ def functions(run: Run) -> str:
     ]
     took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run["seconds"].items())
     header = ["function", "calls", "seconds of its own", "share"]
-    return _table(header, rows) + f"\n\n{run['rows']:,} rows; under the profiler {took}: {describe(run)}."
+    return markdown_table(header, rows) + f"\n\n{run['rows']:,} rows; under the profiler {took}: {describe(run)}."
 
 
 def sampled(run: Run) -> str:
     """What perf saw of the same, in a run of its own."""
     rows = [[f"`{part['symbol']}`", part["file"], _percent(part["share"], 1)] for part in run.get("symbols", [])]
-    return _table(["symbol", "of", "processor time"], rows) if rows else _UNKNOWN
+    return markdown_table(["symbol", "of", "processor time"], rows) if rows else _UNKNOWN
 
 
 def scale(found: Run) -> str:
@@ -170,7 +171,7 @@ def scale(found: Run) -> str:
         rows.append([f"{run['rows']:,}", str(run["seed"]), f"{fit['seconds']:.1f}", f"{sample['seconds']:.1f}"])
         rows[-1] += [f"{each:.1f}", f"{sample['peak'] / 1e9:.2f}", f"{run['fidelity']['overall']:.1f}"]
     header = ["rows", "seed", "fit, s", "as many rows drawn, s", "microseconds a row", "peak memory, GB", "fidelity"]
-    return _table(header, rows) + f"\n\n{describe(found)}."
+    return markdown_table(header, rows) + f"\n\n{describe(found)}."
 
 
 def mimic(found: Run) -> str:
@@ -195,7 +196,7 @@ def codec(found: Run) -> str:
             figures = [f"{step['seconds']:.2f}", f"{each:.1f}", f"{step['peak'] / 1e9:.2f}"]
             rows.append([f"{run['rows']:,}", f"{run['frame'] / 1e9:.2f}", name, *figures])
     header = ["rows", "frame, GB", "step", "seconds", "ns a cell", "peak so far, GB"]
-    return _table(header, rows) + f"\n\n{describe(found)}."
+    return markdown_table(header, rows) + f"\n\n{describe(found)}."
 
 
 def census(runs: pd.DataFrame) -> str:
@@ -234,15 +235,13 @@ def _number(value: float | None, digits: int = 2) -> str:
     return _NONE if value is None else f"{value:,.{digits}f}"
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in (header, ["---"] * len(header), *rows))
-
-
 def current() -> dict[str, str]:
     """The text of every place, from what is stored now."""
     scales = {"scale": store.read(store.SCALE), "codec": store.read(store.CODEC)}
-    speed = pd.read_csv(store.CENSUS) if store.CENSUS.exists() else pd.DataFrame()
-    return blocks(store.read(), store.read(store.PROFILE), scales, speed, store.cards(), has_plot=PLOT.exists())
+    speed, quality = (pd.read_csv(path) if path.exists() else pd.DataFrame() for path in (store.CENSUS, store.QUALITY))
+    runs, cards = store.read(), store.cards()
+    found = blocks(runs, store.read(store.PROFILE), scales, speed, cards, has_plot=PLOT.exists())
+    return {**found, "figures": figures.table(quality, speed, scales["scale"], runs.get("full", {}), cards)}
 
 
 def plot_shares(run: Run, path: Path) -> None:

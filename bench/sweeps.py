@@ -21,11 +21,11 @@ from typing import Any
 import pandas as pd
 import store
 import torch
-from environment import describe
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FixedLocator
 from report import PLOT
+from store import describe
 from timing import take_turns
 from workload import LAYOUT, Workload, make_workload
 
@@ -80,10 +80,9 @@ def contest(op: str, w: Workload) -> Contest:
     if op == "mlp_sample":
         case = bench_mlp_sample.Case(w)
         return {name: lambda name=name: case.sample(name) for name in ("native", "eager")}
-    lesson, learners = bench_mlp_train_step.lesson(w), {}
-    for name in ("native", "eager"):
-        learners[name] = bench_mlp_train_step.make_stepper(w, name)
-    return {name: lambda stepper=stepper: stepper.step(lesson, 1e-3) for name, stepper in learners.items()}
+    batch = bench_mlp_train_step.batch_of(w)
+    steppers = {name: bench_mlp_train_step.make_stepper(w, name) for name in ("native", "eager")}
+    return {name: lambda stepper=stepper: stepper.step(batch, 1e-3) for name, stepper in steppers.items()}
 
 
 def points(tiny: bool) -> Iterator[tuple[str, str, int, Layout, int, int]]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from environment import describe, markdown
+from store import describe, markdown
 
 from missdiff_fast import MissDiff
 from missdiff_fast.diffusion.process import variance_preserving

@@ -17,8 +17,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 import torch
-from environment import describe
 from matplotlib.ticker import FixedLocator, ScalarFormatter
+from store import describe
 
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets.census import CENSUS_CONTINUOUS, census_split

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -49,6 +49,17 @@ class Workload:
     def to(self, device: torch.device) -> Workload:
         """The same on another device."""
         return Workload(**{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
+
+    def halved(self) -> Workload:
+        """With predictions in bfloat16; `x` serves as the prediction of noise."""
+        return replace(self, prediction=self.prediction.bfloat16(), x=self.x.bfloat16())
+
+    def double(self) -> Workload:
+        """In float64, for the truth of a sum: float32 adds up differently on each device."""
+        t, floats = self.table, ("weight", "column_weight", "prediction", "x")
+        assert t.values is not None
+        table = EncodedTable(t.continuous.double(), t.codes, t.layout, t.values.double())
+        return replace(self, table=table, **{name: getattr(self, name).double() for name in floats})
 
 
 def make_workload(size: int, layout: Layout = LAYOUT) -> Workload:

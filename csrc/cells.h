@@ -87,6 +87,97 @@ MISSDIFF_INLINE void cross_entropy_pair(T difference, T& loss, T& wrong) {
   wrong = difference >= T(0) ? large : e * large;
 }
 
+// Squared errors of a score and of its mean prediction, weighted, and their derivatives times `factor`.
+template <class T>
+MISSDIFF_INLINE void score_loss(T error, T mean_error, T weight, T mean_weight, T factor, T& loss, T& grad,
+                                T& mean_grad) {
+  loss = weight * (error * error) + mean_weight * (mean_error * mean_error);
+  grad = factor * weight * error;
+  mean_grad = factor * mean_weight * mean_error;
+}
+
+// Cross entropy of a group of two whose category is the second or the first, and its derivative with respect to the
+// second logit times `factor`; that with respect to the first is the negative.
+template <class T>
+MISSDIFF_INLINE void pair_loss(T logit0, T logit1, bool second, T factor, T& loss, T& grad) {
+  const T forward = logit1 - logit0;
+  T wrong;
+  cross_entropy_pair(second ? -forward : forward, loss, wrong);
+  grad = (second ? -wrong : wrong) * factor;
+}
+
+// Squared error of predicted noise, and its derivative times `factor` / 2; both 0 where the cell is not active.
+template <class T>
+MISSDIFF_INLINE void noise_loss(bool active, T predicted, T eps, T factor, T& loss, T& grad) {
+  const T error = predicted - eps;
+  loss = active ? error * error : T(0);
+  grad = active ? factor * error : T(0);
+}
+
+// Coefficients of one solver step.
+template <class T>
+struct StepCoefficients {
+  T x, p, previous, noise;
+};
+
+// The cell after a solver step, with or without the last two terms. Clean cells stay.
+template <class T>
+MISSDIFF_INLINE T step_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, int32_t state, T x, T p,
+                            T previous, T eps) {
+  T next = c.x * x + c.p * p;
+  if (has_previous) next = next + c.previous * previous;
+  if (has_noise) next = next + c.noise * eps;
+  return state == kClean ? x : next;
+}
+
+// The first of the largest numbers of a group. A group with a NaN has none: the result is its size.
+template <class T>
+MISSDIFF_INLINE int32_t argmax_group(const T* x, int32_t size) {
+  T largest = x[0];
+  int32_t index = 0;
+  bool nan = x[0] != x[0];
+  for (int32_t j = 1; j < size; ++j) {
+    const T cell = x[j];
+    nan |= cell != cell;
+    index = cell > largest ? j : index;
+    largest = cell > largest ? cell : largest;
+  }
+  return nan ? size : index;
+}
+
+// AdamW with PyTorch's betas and epsilon, without weight decay.
+constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
+constexpr double kAdamwEpsilon = 1e-8;
+
+// What all weights of a step share.
+struct AdamwFactors {
+  float keep1;       // 1 - beta1
+  float beta2;       //
+  float keep2;       // 1 - beta2
+  float step;        // learning rate / (1 - beta1^t)
+  float root;        // sqrt(1 - beta2^t)
+  float ema_weight;  // 1 - decay
+};
+
+MISSDIFF_INLINE AdamwFactors adamw_factors(double rate, double correction1, float root, double decay) {
+  return {static_cast<float>(1.0 - kBeta1),
+          static_cast<float>(kBeta2),
+          static_cast<float>(1.0 - kBeta2),
+          static_cast<float>(rate / correction1),
+          root,
+          static_cast<float>(1.0 - decay)};
+}
+
+// Updates a weight, its moments and its moving average.
+MISSDIFF_INLINE void adamw_weight(const AdamwFactors& factors, float gradient, float& weight, float& mean,
+                                  float& square, float& average) {
+  constexpr float kEpsilon = static_cast<float>(kAdamwEpsilon);
+  mean += factors.keep1 * (gradient - mean);
+  square = factors.beta2 * square + factors.keep2 * gradient * gradient;
+  weight -= factors.step * mean / (square_root(square) / factors.root + kEpsilon);
+  average += factors.ema_weight * (weight - average);
+}
+
 // What the default network's input and output are scaled by at a noise level: c_in of scores (standard deviation 1) and
 // of one-hot columns (1/2), where noisy and where clean, and c_skip and c_out of Karras et al. for scores.
 struct Scales {

@@ -17,6 +17,14 @@
 #else
 #define MISSDIFF_UNROLL(n) MISSDIFF_PRAGMA(GCC unroll n)
 #endif
+// For a loop whose turns do not depend on each other, though it may write where it reads.
+#if defined(__CUDACC__)
+#define MISSDIFF_INDEPENDENT
+#elif defined(__clang__)
+#define MISSDIFF_INDEPENDENT MISSDIFF_PRAGMA(clang loop vectorize(assume_safety))
+#else
+#define MISSDIFF_INDEPENDENT MISSDIFF_PRAGMA(GCC ivdep)
+#endif
 // Loops over arrays that have to be in registers on a GPU, with as many turns as a template's argument says.
 #ifdef __CUDACC__
 #define MISSDIFF_UNROLL_ALL MISSDIFF_PRAGMA(unroll)

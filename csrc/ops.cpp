@@ -24,12 +24,12 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
       "int precision=0) -> Tensor");
   m.def(
       "mlp_train_step(Tensor(a!) weights, Tensor(b!) mean, Tensor(c!) square, Tensor(d!) average, Tensor continuous, "
-      "Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, Tensor judged, Tensor sigma, "
+      "Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, Tensor loss_states, Tensor sigma, "
       "Tensor levels, Tensor weight, Tensor key, Tensor schedule, int num_columns, int width, int blocks, "
       "float mean_weight, Tensor? column_weight=None) -> Tensor");
   m.def(
       "adamw(Tensor(a!) weights, Tensor(b!) mean, Tensor(c!) square, Tensor(d!) average, Tensor gradient, "
       "Tensor schedule) -> ()");
   m.def("encode(Tensor cells, Tensor keys, Tensor ends, Tensor boundaries, int count, Tensor? share=None) -> Tensor");
-  m.def("decode(Tensor x, Tensor offsets, Tensor boundaries, Tensor starts) -> (Tensor places, Tensor codes)");
+  m.def("decode(Tensor x, Tensor offsets, Tensor boundaries, Tensor starts) -> (Tensor bin_index, Tensor codes)");
 }

@@ -29,7 +29,7 @@ def as_frame(X: object, columns: Sequence[str | int] | None = None) -> pd.DataFr
 
     Examples
     --------
-    >>> as_frame(np.array([[1.0, np.nan]])).columns.tolist()
+    >>> as_frame(np.array([[1.0, np.nan], [2.0, 3.0]])).columns.tolist()
     ['x0', 'x1']
     """
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
@@ -43,9 +43,10 @@ def as_frame(X: object, columns: Sequence[str | int] | None = None) -> pd.DataFr
         )
     if np.iscomplexobj(X):
         raise ValueError("Complex data not supported: give the real and the imaginary part a column each")
-    if columns is None and (len(X) < 2 or X.shape[1] < 1):
-        least, what = (2, "sample") if len(X) < 2 else (1, "feature")
-        raise ValueError(f"X has {min(X.shape)} {what}(s) (shape={X.shape}) while a minimum of {least} is required.")
+    if columns is None and len(X) < 2:
+        raise ValueError(f"X has {len(X)} sample(s) (shape={X.shape}) while a minimum of 2 is required.")
+    if columns is None and X.shape[1] == 0:
+        raise ValueError(f"X has 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
     names = [f"x{i}" for i in range(X.shape[1])] if columns is None else list(columns)
     if X.shape[1] != len(names):
         raise ValueError(f"X has {X.shape[1]} features, but MissDiff is expecting {len(names)} features as input")

@@ -12,6 +12,7 @@ from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._estimator import BaseEstimator
 from missdiff_fast.config import AnyConfig, Config, override
 from missdiff_fast.config import preset as find_preset
+from missdiff_fast.errors import Argument, DataError, LeaveOut, Text
 from missdiff_fast.table.schema import as_names
 
 if TYPE_CHECKING:
@@ -102,12 +103,13 @@ def configure(parameters: Parameters) -> AnyConfig:
         changes["training.learning_rate"] = check_positive("learning_rate", parameters.learning_rate)
         _check_once("learning_rate", "training.learning_rate", settings)
     if not default and changes.pop("refine.rounds", 0):
-        raise ValueError(
-            f"preset {parameters.preset!r} has no refinement, got refine={parameters.refine}: leave it out"
-        )
+        problem = f"preset {parameters.preset!r} has no refinement"
+        remedy = LeaveOut("refine", parameters.refine)
+        raise DataError("refine", problem, value=parameters.refine, remedy=remedy)
     changes |= settings
     if changes.get("training.steps") is not None and changes.get("training.epochs") is not None:
-        raise ValueError("steps and epochs both set the length of training: give one of them")
+        template = "{steps} and {epochs} both set the length of training: give one of them"
+        raise DataError("length", Text(template, steps=Argument("steps"), epochs=Argument("epochs")))
     return override(config, changes)
 
 
@@ -156,7 +158,8 @@ def _check_refine(refine: object) -> None:
 
 def _check_once(name: str, path: str, settings: Mapping[str, Any]) -> None:
     if path in settings:
-        raise ValueError(f"{name} and the setting {path!r} are the same: give one of them")
+        template = "{argument} and the setting {path!r} are the same: give one of them"
+        raise DataError("twice", Text(template, argument=Argument(name), path=path))
 
 
 def _plain(value: Any) -> Any:

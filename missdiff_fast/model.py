@@ -1,10 +1,10 @@
-"""The estimator: fit on a table with holes, sample complete rows, impute."""
+"""The estimator: fit a table with missing cells, sample complete rows, impute."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -132,15 +132,15 @@ class MissDiff(Parameters):
         )
         codec = Codec.fit(cells, ops=backend, max_categories=self.max_categories, verbose=self.verbose)
         table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose).to(device)
-        # A row without any observed cell teaches nothing.
+        # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
         self._learn_columns(codec, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
-            self._method.fit(table, seed, history, refine=True, verbose=self.verbose)
+            self._method.fit(table, seed, history, verbose=self.verbose)
         except FloatingPointError:
-            del self._method  # weights that are not finite are no model
+            del self._method  # its weights are not finite
             raise
         finally:
             self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
@@ -203,7 +203,7 @@ class MissDiff(Parameters):
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known).to(self.device_)
-        drawn = self._method.draw(encoded, seed, verbose=self.verbose)
+        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
         if given is None:
             return drawn
         return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
@@ -212,7 +212,7 @@ class MissDiff(Parameters):
     def impute(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         """Fill the missing cells with conditional means (numbers, times) and most probable categories.
 
-        The paper's preset takes, as the released code does, the median of many draws of every encoded cell.
+        The preset "paper" takes the median of many draws of every encoded cell, as the authors' code does.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class MissDiff(Parameters):
         Returns
         -------
         list of DataFrame
-            ``num_draws`` complete tables. Their spread tells the uncertainty of each filled cell.
+            ``num_draws`` complete tables. Their spread shows the uncertainty of each filled cell.
 
         Raises
         ------
@@ -283,9 +283,9 @@ class MissDiff(Parameters):
         cells = self.codec_.read(X, verbose=self.verbose)
         known = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
-        tables = []
+        tables, steps = [], self._method.conditional_steps
         for m, s in enumerate(seeds, 1):
-            drawn = self._method.draw(known, s, careful=True, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
+            drawn = self._method.draw(known, s, num_steps=steps, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
             tables.append(self.codec_.fill(cells, drawn, verbose=self.verbose))
         return tables
 
@@ -296,14 +296,14 @@ class MissDiff(Parameters):
         Parameters
         ----------
         X : DataFrame or, if fit got one, ndarray
-            Rows with the columns that fit saw; what ``column`` holds is not looked at and may be absent.
+            Rows with the columns that fit saw; ``column`` is not read and may be absent.
         column : str
             A categorical column.
 
         Returns
         -------
         DataFrame
-            ``[N, V]``, a column for each category, indexed as X; rows sum to 1.
+            ``[N, V]``, a column for each category, with the index of X; rows sum to 1.
 
         Raises
         ------
@@ -333,35 +333,35 @@ class MissDiff(Parameters):
     ) -> pd.Series:
         """An upper bound on the negative log-likelihood of each row's observed cells.
 
-        The evidence bound of the noising process in discrete time, estimated with ``num_draws`` draws of the noise at
-        each level: the smaller, the likelier the row. The density is that of the encoded cells, so that only values of
-        one model compare. Constant columns do not enter.
+        The evidence bound of the discrete-time noising process, estimated with ``num_draws`` draws of the noise at each
+        level. A likelier row has a smaller bound. The density is that of the encoded cells, so only values of one model
+        can be compared. Constant columns do not enter.
 
-        The bound is a sum over the row's observed cells, whose terms may have either sign; a row with nothing observed
-        has 0. So compare rows that have the same columns observed, or complete ones: between others, the number and
-        kind of the observed cells decide more than how odd these are. A bound divided by their number does not mend it
-        where the columns differ in kind.
+        The bound is a sum over the row's observed cells, whose terms may have either sign; a row without observed cells
+        has 0. Compare complete rows, or rows with the same columns observed: otherwise the number and kind of the
+        observed cells decide more than how unusual they are. Dividing the bound by their number does not correct this
+        where columns differ in kind.
 
-        With the paper's preset it is the right-hand side of Theorem 3.2, with its factor ``1 / (1 - rho_max)``: a bound
-        as far as the theorem is one, which for rows with holes rests on that of Theorem 3.1 (`missdiff_fast.theory`).
-        The default preset models the observed columns of a row by themselves and needs no factor.
+        With the preset "paper" it is the right-hand side of Theorem 3.2, with its factor ``1 / (1 - rho_max)``. For
+        rows with missing cells this is a bound only as far as Theorem 3.1 holds (`missdiff_fast.theory`). The default
+        preset models the observed columns of a row alone and needs no factor.
 
-        The default preset knows of a number its rank among those that fit saw: one beyond the greatest or the least of
-        them counts as that one does, however far beyond it lies.
+        The default preset encodes a number by its rank among those that fit saw: a number beyond their range scores
+        like the nearest end of the range, however far away it is.
 
         Parameters
         ----------
         X : DataFrame or, if fit got one, ndarray
             Rows with the columns that fit saw, holes among them.
         num_draws : int
-            The estimate's error falls with its root.
+            The error of the estimate falls with the square root of this number.
         random_state : int or generator, optional
             Seed of the noise; None takes the model's ``random_state``.
 
         Returns
         -------
         Series
-            In nats, indexed as X. (Unlike scikit-learn's method of this name, small is likely.)
+            In nats, with the index of X. (scikit-learn's method of this name returns greater values for likelier rows.)
 
         Raises
         ------
@@ -386,12 +386,12 @@ class MissDiff(Parameters):
         return pd.Series(bound.numpy(), index=X.index, name="negative_log_likelihood_bound")
 
     def save(self, path: str | Path) -> None:
-        """Write the model to one file (safetensors with a JSON header; no pickle).
+        """Write the model to one file: safetensors with a JSON header, no pickle.
 
         Parameters
         ----------
         path : str or Path
-            An existing file is replaced once the new one is whole.
+            The file. An existing one is replaced only when the new one is complete.
 
         Raises
         ------
@@ -428,19 +428,19 @@ class MissDiff(Parameters):
     @classmethod
     @plain_settings()
     def load(cls, path: str | Path, device: str = "auto", backend: str = "auto") -> MissDiff:
-        """Read a model that `save` wrote, whatever device it was fitted on.
+        """Read a model that `save` wrote, on any device.
 
         Parameters
         ----------
         path : str or Path
             The file.
         device, backend : str
-            Where and how it is to run.
+            Device and backend of the loaded model.
 
         Raises
         ------
         FileNotFoundError, ValueError
-            No such file; a truncated or foreign one.
+            The file does not exist; it is truncated or no model.
 
         Examples
         --------
@@ -477,7 +477,7 @@ class MissDiff(Parameters):
 
     @property
     def fitted(self) -> bool:
-        """Whether there is a model to draw from: after `fit`, also an interrupted one, or `load`."""
+        """Whether there is a model to draw from: after `fit`, even if it was interrupted, or `load`."""
         return hasattr(self, "_method") and self._method.fitted
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -496,10 +496,10 @@ class MissDiff(Parameters):
 
     def _frame(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         """X as a frame; a model of a DataFrame takes no array, whose columns have no names to be checked by."""
-        return as_frame(X, self.columns_) if self._fitted_on_array else X
+        return as_frame(X, self.columns_) if self._fitted_on_array else cast(pd.DataFrame, X)
 
 
 def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """The frame with nothing known of a column."""
+    """The frame with all cells of one column missing."""
     other = frame.drop(columns=[column], errors="ignore")
     return pd.concat([other, pd.Series([None] * len(frame), index=frame.index, name=column, dtype=object)], axis=1)

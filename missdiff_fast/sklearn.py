@@ -35,10 +35,7 @@ __all__ = ["MissDiffImputer"]
 class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # type: ignore[misc]
     """Fill missing cells by `MissDiff`, in scikit-learn's pipelines, column transformers and searches.
 
-    Parameters
-    ----------
-    **parameters
-        The keyword arguments of `missdiff_fast.MissDiff`, with the same defaults.
+    It takes the keyword arguments of `missdiff_fast.MissDiff`, with the same defaults.
 
     Attributes
     ----------

@@ -1,9 +1,9 @@
-"""What the masked objective learns, in closed form, where the data is Gaussian.
+"""The minimiser of the masked objective in closed form, for Gaussian data.
 
-The paper's Theorem 3.1 says that the minimiser of the masked objective is the score of complete rows. But the network
-sees zero-filled rows: for column i, the minimiser at a noisy row x is the mean of the noise over all rows *that hold
-column i*, whatever their other holes, of which x may be one. It is the score of complete rows where nothing is missing,
-or where x tells which cells are missing; elsewhere it is biased. `drawn_moments` says by how much.
+The paper's Theorem 3.1 says that this minimiser is the score of complete rows. But the network sees zero-filled rows:
+for column i, the minimiser at a noisy row x is the mean of the noise over all rows *that observe column i*, whatever
+else they miss. It equals the score of complete rows if nothing is missing, or if x determines which cells are missing;
+otherwise it is biased. `drawn_moments` measures the bias.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_COLUMNS = 16
 
 
 class MaskedGaussian:
-    """Rows of a Gaussian, each cell of which is replaced by 0 with probability ``missing``, by itself.
+    """Rows of a Gaussian; each cell is replaced by 0 with probability ``missing``, independently.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class MaskedGaussian:
     Raises
     ------
     ValueError, TypeError
-        No such Gaussian.
+        The arguments do not describe such a Gaussian.
 
     Examples
     --------
@@ -72,16 +72,16 @@ class MaskedGaussian:
         total, weight, top = torch.zeros_like(x), torch.zeros_like(x), torch.full_like(x, -torch.inf)
         for mask in self._masks():
             log_density, noise = self._given(mask, x, alpha, sigma)
-            held = mask > 0  # column i is judged in rows that hold it alone
-            chance = torch.where(held, log_density[:, None], -torch.inf)
-            higher = torch.maximum(top, chance)
+            held = mask > 0  # the loss of column i is over the rows that observe it
+            probability = torch.where(held, log_density[:, None], -torch.inf)
+            higher = torch.maximum(top, probability)
             kept = torch.where(higher > top, (top - higher).exp(), 1.0)
-            share = torch.where(held, (chance - higher).exp(), 0.0)
+            share = torch.where(held, (probability - higher).exp(), 0.0)
             total, weight, top = total * kept + share * noise, weight * kept + share, higher
         return total / weight
 
     def noise_of_complete_rows(self, x: Tensor, alpha: float, sigma: float) -> Tensor:
-        """What the theorem promises: ``-sigma`` times the score of complete noisy rows, float64 ``[N, d]``."""
+        """The theorem's claim: ``-sigma`` times the score of complete noisy rows, float64 ``[N, d]``."""
         return self._given(torch.ones_like(self.mean), x, alpha, sigma)[1]
 
     def _masks(self) -> list[Tensor]:
@@ -96,14 +96,14 @@ class MaskedGaussian:
         solved = torch.cholesky_solve(apart, factor)
         log_density = -0.5 * (apart * solved).sum(0) - factor.diagonal().log().sum()
         held = int(mask.sum())
-        chance = (1 - self.missing) ** held * self.missing ** (len(mask) - held)
-        return log_density + torch.tensor(chance).double().log(), sigma * solved.T
+        probability = (1 - self.missing) ** held * self.missing ** (len(mask) - held)
+        return log_density + torch.tensor(probability).double().log(), sigma * solved.T
 
 
 def drawn_moments(
     gaussian: MaskedGaussian, process: Process, rows: int = 40_000, seed: int = 0, *, promised: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Mean and covariance of what a sampler draws with the minimiser, or with the promised score.
+    """Mean and covariance of the rows that a sampler draws with the minimiser, or with the theorem's score.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ def drawn_moments(
     process : Process
         The noising process and its solver.
     rows, seed : int
-        How many rows, and the seed of their noise.
+        Number of rows, and seed of their noise.
     promised : bool
-        Whether to draw with the score of complete rows instead: what is left of an error is the sampler's.
+        Whether to draw with the score of complete rows instead: the remaining error is the sampler's.
 
     Returns
     -------

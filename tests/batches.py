@@ -43,7 +43,7 @@ class Batch:
     key: Tensor
 
     def used(self, *, hidden: bool = True) -> Tensor:
-        """The table cells that enter a loss, bool ``[B, J]``; hidden ones if asked."""
+        """The table cells that enter a loss, with or without hidden ones, bool ``[B, J]``."""
         seen = self.table.observed()[self.rows]
         wanted = self.states != CLEAN if hidden else self.states == NOISY
         return seen & wanted
@@ -94,7 +94,7 @@ def make_batch(
     missing: float = 0.3,
     step: int = 3,
 ) -> Batch:
-    """A random batch of a random table. Its rows are shuffled and begin with row 0, which is missing as a whole."""
+    """A random batch of a random table. Its first row is row 0, in which every cell is missing."""
     g = torch.Generator().manual_seed(seed + 1)
     table = make_table(layout, 211, dtype, seed=seed, missing=missing)
     rows = torch.randint(len(table), (batch,), generator=g)
@@ -108,13 +108,13 @@ def make_batch(
 
 
 def make_prediction(rows: int, columns: int, dtype: torch.dtype = torch.float32, *, seed: int = 0) -> Tensor:
-    """Normal numbers, three times as wide as the standard, so that the soft-max of a group is not flat."""
+    """Normal numbers of standard deviation 3, so that the softmax of a group is not flat."""
     g = torch.Generator().manual_seed(seed + 2)
     return (3 * torch.randn(rows, columns, generator=g, dtype=torch.float64)).to(dtype)
 
 
 def strided(x: Tensor) -> Tensor:
-    """The same numbers in memory with gaps in every dimension and, in two, the wrong way round."""
+    """The same numbers in memory with gaps in every dimension, two dimensions transposed."""
     room = torch.empty([2 * n + 1 for n in reversed(x.shape)], dtype=x.dtype, device=x.device)
     view = room.permute(*reversed(range(x.dim())))[tuple(slice(1, None, 2) for _ in x.shape)]
     view.copy_(x)
@@ -123,7 +123,7 @@ def strided(x: Tensor) -> Tensor:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Run with so many threads of PyTorch's."""
+    """Run with this number of PyTorch threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

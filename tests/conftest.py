@@ -10,9 +10,12 @@ from types import ModuleType
 import pytest
 import torch
 from batches import LAYOUTS
+from commands import make_table
 
+from missdiff_fast import ops
 from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
-from missdiff_fast.ops import reference
+from missdiff_fast.cli import main
+from missdiff_fast.ops import _library, _native, reference
 from missdiff_fast.table.encoded import Layout
 
 
@@ -28,16 +31,12 @@ def _fill_uninitialised_memory() -> Iterator[None]:
 
 @pytest.fixture
 def native(request: pytest.FixtureRequest) -> ModuleType:
-    """The module of the compiled ops; skips where the package was installed without those for the test's device."""
-    from missdiff_fast.ops import _library
-
-    if not _library.load():
+    """The module of the compiled ops; skips if the package was installed without them for the test's device."""
+    if not _native.load():
         pytest.skip("missdiff_fast was installed without its compiled ops")
     device = request.getfixturevalue("device") if "device" in request.fixturenames else torch.device("cpu")
     if device.type == "cuda" and not _library.load_cuda():
         pytest.skip("missdiff_fast was installed without its CUDA kernels")
-    from missdiff_fast import ops
-
     return ops
 
 
@@ -46,8 +45,8 @@ def backend(request: pytest.FixtureRequest) -> ModuleType:
     """Each module of ops in turn: `missdiff_fast.ops.reference` and `missdiff_fast.ops`."""
     if request.param == "reference":
         return reference
-    ops: ModuleType = request.getfixturevalue("native")
-    return ops
+    module: ModuleType = request.getfixturevalue("native")
+    return module
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def layout(request: pytest.FixtureRequest) -> Layout:
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    """What a table may be held in."""
+    """The dtypes of a table."""
     return request.param
 
 
@@ -101,3 +100,25 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no folder of real tables at {folder}; set MISSDIFF_TEST_DATA to one")
     return folder
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data.csv and the model that was fitted on it."""
+    folder = tmp_path_factory.mktemp("cli")
+    make_table().to_csv(folder / "data.csv", index=False)
+    line = f"fit {folder}/data.csv -o {folder}/m.missdiff --steps 20 --seed 1 --drop patient --categorical ward"
+    assert main(line.split()) == 0
+    return folder
+
+
+@pytest.fixture
+def data(fitted: Path) -> str:
+    """A CSV file with missing cells."""
+    return str(fitted / "data.csv")
+
+
+@pytest.fixture
+def model(fitted: Path) -> str:
+    """The file of a model that the command fitted on ``data``."""
+    return str(fitted / "m.missdiff")

@@ -15,9 +15,9 @@ import torch
 from batches import LAYOUTS, make_batch, make_prediction
 from test_mlp_sample import example
 
-from missdiff_fast import ops  # which loads the ops' schemas
 from missdiff_fast.networks import packing_cuda as tiles
 from missdiff_fast.networks.packing import shifts
+from missdiff_fast.ops import _library
 
 CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
 
@@ -46,11 +46,11 @@ def calls(size: int) -> dict[str, tuple[Any, ...]]:
     for width in (20, 300):
         call = example(layout, size, width=width)
         for number, precision in enumerate(tiles.PRECISIONS):
-            packed, level_shifts = tiles.pack(call.network, precision), shifts(call.network, call.levels)
+            packed, level_shifts = tiles.pack(call.network, precision), shifts(call.network, call.sigmas)
             first = call.x, call.states, packed, call.offsets
             rest = call.coefficients, call.rows, call.keys, number
-            found[f"mlp_sample {width} {precision}"] = (*first, call.levels, level_shifts, *rest)
-            found[f"mlp_predict {width} {precision}"] = (*first, call.levels[:1], level_shifts[:1], number)
+            found[f"mlp_sample {width} {precision}"] = (*first, call.sigmas, level_shifts, *rest)
+            found[f"mlp_predict {width} {precision}"] = (*first, call.sigmas[:1], level_shifts[:1], number)
     return found
 
 
@@ -64,7 +64,7 @@ def outcome(name: str, arguments: tuple[Any, ...]) -> str:
 
 
 def main(stub: str) -> None:
-    assert ops.mlp_sample is not None
+    assert _library.load()  # the ops' schemas
     ctypes.CDLL(stub, mode=ctypes.RTLD_GLOBAL)
     importlib.import_module("missdiff_fast._cuda")
     with torch.no_grad():

@@ -5,11 +5,12 @@
 #include <memory>
 #include <vector>
 
-#include "../csrc/cuda/kernels/decode.h"
+#include "../csrc/cuda/kernels/codec.h"
 #include "../csrc/cuda/kernels/loss.h"
 #include "../csrc/cuda/kernels/step.h"
 
 using namespace missdiff;
+using namespace missdiff::cuda;
 
 namespace {
 
@@ -87,8 +88,8 @@ template <bool kNormal>
 int noise(const Run& run, const int64_t* rows, int64_t num_rows, int64_t columns, const int64_t* key, float* out) {
   const Tile tile = tile_for(run, make_tile(columns * static_cast<int64_t>(sizeof(float))));
   const int width = static_cast<int>(columns);
-  return run_kernel<Noise<kNormal>>(run, {rows, key, num_rows, width, Divider((columns + 3) / 4), tile, out},
-                                    num_tiles(tile, num_rows));
+  return run_kernel<Random<kNormal>>(run, {rows, key, num_rows, width, Divider((columns + 3) / 4), tile, out},
+                                     num_tiles(tile, num_rows));
 }
 
 template <class T>

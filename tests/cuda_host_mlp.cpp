@@ -8,6 +8,7 @@
 #include "../csrc/cuda/kernels/mlp_wide.h"
 
 using namespace missdiff;
+using namespace missdiff::cuda;
 
 namespace {
 

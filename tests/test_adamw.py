@@ -1,4 +1,4 @@
-"""`adamw`: one fused update of flat weights, their moments and their moving average."""
+"""`adamw`: one fused update of flat weights, their moments and their exponential moving average."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor
 
 from missdiff_fast.ops import reference
 
-SIZES = [0, 1, 3, 4, 15, 16, 17, 1023, 4096, 9001]  # panels have 16 weights, a GPU's blocks 1,024 and the CPU's 4,096
+SIZES = [0, 1, 3, 4, 15, 16, 17, 1023, 4096, 9001]  # panels: 16 weights; blocks: 1,024 on a GPU, 4,096 on the CPU
 
 
 def _state(size: int, device: torch.device, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Weights, mean, square, average, and a gradient of numbers of many magnitudes."""
+    """Weights, exp_avg, exp_avg_sq, ema, and a gradient of numbers of many magnitudes."""
     g = torch.Generator().manual_seed(size)
-    weights, mean, square, average, gradient = torch.randn(5, size, generator=g, dtype=torch.float64)
+    weights, exp_avg, exp_avg_sq, ema, gradient = torch.randn(5, size, generator=g, dtype=torch.float64)
     gradient = gradient * torch.exp(torch.randn(size, generator=g, dtype=torch.float64))
-    return [x.float().to(device, dtype) for x in (weights, 0.1 * mean, 0.5 + square.abs(), average, gradient)]
+    return [x.float().to(device, dtype) for x in (weights, 0.1 * exp_avg, 0.5 + exp_avg_sq.abs(), ema, gradient)]
 
 
 def _schedule(step: int, device: torch.device, rate: float = 0.01, decay: float = 0.9) -> Tensor:
@@ -43,18 +43,18 @@ def test_it_is_pytorchs_adamw(backend: ModuleType, device: torch.device) -> None
     weight = torch.nn.Parameter(_state(1000, device)[0].clone())
     optimizer = torch.optim.AdamW([weight], lr=1e-3, weight_decay=0.0)
     flat = [weight.detach().clone(), *torch.zeros(2, 1000, device=device), weight.detach().clone()]
-    average = weight.detach().clone()
+    ema = weight.detach().clone()
     for step in range(1, 6):
         gradient = _state(1000 + step, device)[4][:1000]
         weight.grad = gradient.clone()
         optimizer.step()
-        average.lerp_(weight.detach(), 0.25)
+        ema.lerp_(weight.detach(), 0.25)
         backend.adamw(*flat, gradient, _schedule(step, device, rate=1e-3, decay=0.75))
     moments = optimizer.state[weight]
     torch.testing.assert_close(flat[0], weight.detach())
     torch.testing.assert_close(flat[1], moments["exp_avg"])
     torch.testing.assert_close(flat[2], moments["exp_avg_sq"])
-    torch.testing.assert_close(flat[3], average)
+    torch.testing.assert_close(flat[3], ema)
 
 
 def test_a_gradient_with_gaps(native: ModuleType, device: torch.device) -> None:
@@ -68,9 +68,9 @@ def test_bad_arguments_are_named(native: ModuleType, device: torch.device) -> No
     good, schedule = _state(32, device), _schedule(1, device)
     changes = [
         (0, good[0].double(), "weights must be float32"),
-        (1, good[1][:-1], "mean must have shape"),
-        (2, torch.stack([good[2]] * 2, 1)[:, 0], "square must be contiguous"),
-        (3, good[3].clone().requires_grad_(), "average must be contiguous and without gradient"),
+        (1, good[1][:-1], "exp_avg must have shape"),
+        (2, torch.stack([good[2]] * 2, 1)[:, 0], "exp_avg_sq must be contiguous"),
+        (3, good[3].clone().requires_grad_(), "ema must be contiguous and without gradient"),
         (4, good[4][:-1], "gradient must have shape"),
     ]
     for place, wrong, message in changes:
@@ -83,9 +83,9 @@ def test_bad_arguments_are_named(native: ModuleType, device: torch.device) -> No
 
 
 def test_state_that_shares_memory_is_refused(native: ModuleType, device: torch.device) -> None:
-    weights, mean, _, average, gradient = _state(32, device)
+    weights, exp_avg, _, ema, gradient = _state(32, device)
     with pytest.raises(RuntimeError, match="share memory"):
-        native.adamw(weights, mean, weights, average, gradient, _schedule(1, device))
+        native.adamw(weights, exp_avg, weights, ema, gradient, _schedule(1, device))
 
 
 def test_registration(native: ModuleType, device: torch.device) -> None:

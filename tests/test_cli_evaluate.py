@@ -110,7 +110,9 @@ def test_real_rows_may_have_holes(folder: Path) -> None:
 
 def test_columns_that_differ_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table(1).assign(more=1).to_csv(folder / "synthetic.csv", index=False)
-    assert refused(capsys, folder) == "column 'more' is in SYNTHETIC only; both tables need the same columns"
+    assert refused(capsys, folder) == (
+        "column 'more' is in SYNTHETIC only; both tables need the same columns: drop it, --drop 'more'"
+    )
     table(1).assign(x="high").to_csv(folder / "synthetic.csv", index=False)
     message = "column 'x' holds numbers in REAL and categories in SYNTHETIC; give it one dtype"
     assert refused(capsys, folder) == message
@@ -136,7 +138,7 @@ def test_targets_that_cannot_be_predicted_are_refused(folder: Path, capsys: pyte
         (["--test", "{}/test.csv", "--target", "y", "--model", "svm"], "'svm' is no model for classification"),
         (["--test", "{}/test.csv", "--target", "y", "--grid", "huge"], "argument --grid: invalid choice: 'huge'"),
         (["--test", "{}/test.csv", "--target", "y", "--seed", "-1"], "--seed must lie in [0, 2**32), got -1"),
-        (["--jobs", "0"], "--jobs must be 1 or more, or -1 for one a core"),
+        (["--jobs", "0"], "--jobs must be 1 or more, or -1 for one for each core"),
         (["-o", "{}/real.csv"], "would overwrite"),
         (["-o", "{}/none/out.csv"], "there is no folder"),
     ],

@@ -136,7 +136,7 @@ def test_refusals(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     )
     for option, value in (("--target", "columns"), ("--observed-share", "0.4")):
         assert refused(capsys, data, option, value) == (
-            f"{option} is of the mechanisms mar and nmar, not of independent: leave it out"
+            f"{option} is for the mechanisms mar and nmar, not for independent: leave it out"
         )
     assert refused(capsys, data, "--seed", "-1").startswith("--seed must lie in [0, 2**64), got -1")
     assert refused(capsys, data, "--mechanism", "mcar").startswith("argument --mechanism: invalid choice: 'mcar'")
@@ -151,7 +151,7 @@ def test_refusals(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "choose column or independent"
     )
     assert refused(capsys, data, *keep, "--mechanism", "row").endswith("choose column or independent")
-    message = "--keep names every column, which leaves none to hide cells of"
+    message = "--keep names every column, so there are no cells to hide"
     assert refused(capsys, data, *keep, "--keep", "smokes") == message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv"]
 

@@ -17,6 +17,7 @@ from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.refinement import Networks
 from missdiff_fast._engine.tiling import TILE
+from missdiff_fast.config import Config
 from missdiff_fast.methods import ColumnStates, column_states
 
 ROWS = TILE + 100
@@ -42,7 +43,7 @@ class Exact(nn.Module):
 
 
 def _model(table: pd.DataFrame, network: Exact) -> MissDiff:
-    model = MissDiff(steps=1, width=8, blocks=1, refine=0, random_state=0, verbose=False).fit(table)
+    model = MissDiff(steps=1, width=8, blocks=1, random_state=0).fit(table)
     assert isinstance(model._method, ColumnStates)
     model._method._networks = Networks(network, network)  # type: ignore[arg-type]
     return model
@@ -59,13 +60,14 @@ def test_a_large_complete_table_is_not_refined(monkeypatch: pytest.MonkeyPatch) 
     asked: list[int] = []
     method = _model(pd.DataFrame({"x": [0.0, 1.0]}), Exact(1))._method
     assert isinstance(method, ColumnStates)
+    method.config = Config()
     monkeypatch.setattr(column_states, "run_phases", lambda *_, rounds, **__: asked.append(rounds))
     for holes in (0, 1):
         observed = torch.ones(353_150, 73, dtype=torch.bool)
         observed[:holes, 0] = False
         table = SimpleNamespace(observed=lambda observed=observed: observed)
         with threads(1):
-            method.fit(table, 0, History(), refine=True, verbose=False)  # type: ignore[arg-type]
+            method.fit(table, 0, History(), verbose=False)  # type: ignore[arg-type]
     assert asked == [0, 1]
 
 

@@ -123,3 +123,11 @@ def test_settings_that_make_no_sense_are_refused(name: str, settings: dict[Any, 
 def test_unknown_preset_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"unknown preset 'fast'; this version has 'default'"):
         preset("fast")
+
+
+def test_a_precision_of_an_older_version_becomes_the_next_finer() -> None:
+    data = preset("default").to_dict()
+    data["solver"]["precision"] = "tf32"
+    assert Config.from_dict(data).solver.precision == "float32"
+    with pytest.raises(ValueError, match=r"solver.precision must be one of 'bfloat16', 'float32', got 'tf32'"):
+        override(preset("default"), {"solver.precision": "tf32"})

@@ -118,8 +118,8 @@ def test_the_average_is_left_also_by_an_interruption(native_backend: Backend, mo
         _train(Spy, monkeypatch)
     state = seen[0].state
     assert state.steps == 10
-    assert torch.equal(flatten(state.network, panels=False), state.average)
-    assert not torch.equal(state.average, state.weights)
+    assert torch.equal(flatten(state.network, panels=False), state.ema)
+    assert not torch.equal(state.ema, state.weights)
 
 
 def test_divergence_is_an_error(native_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_the_ops_training_step_takes_both_forms(native_backend: Backend) -> None
 
     call = example(LAYOUTS["mixed"])
     rows = TrainingState.of(call.state.network, panels=False)
-    rows.mean, rows.square, rows.average = (
+    rows.exp_avg, rows.exp_avg_sq, rows.ema = (
         lay_out(unflatten(rows.network, x), panels=False) for x in call.state.flat()[1:]
     )
     rows.steps = call.state.steps

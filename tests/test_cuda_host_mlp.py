@@ -57,13 +57,13 @@ def run(library: ctypes.CDLL, call: Call, precision: str, *, predict: bool = Fal
     weights.copy_(packed)
     out = Guarded((len(call.x), layout.width + (layout.num_continuous if predict else 0)), torch.float32)
     tensors = [
-        layout.offsets(), weights, call.levels, shifts(network, call.levels), call.coefficients, call.keys, call.rows,
+        layout.offsets(), weights, call.sigmas, shifts(network, call.sigmas), call.coefficients, call.keys, call.rows,
         call.states, call.x
     ]  # fmt: skip
     tensors = [tensor.contiguous() for tensor in tensors]
     sizes = (
         layout.num_continuous, layout.num_categorical, layout.width, network.width, len(network.blocks),
-        0 if predict else len(call.levels), len(call.x), PRECISIONS.index(precision)
+        0 if predict else len(call.sigmas), len(call.x), PRECISIONS.index(precision)
     )  # fmt: skip
     arguments = _Call(*sizes, *(tensor.data_ptr() for tensor in tensors), out.tensor.data_ptr())
     assert library.host_mlp_bytes(ctypes.byref(arguments)) == len(weights)

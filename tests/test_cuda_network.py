@@ -39,7 +39,7 @@ def of_rows(call: Call, rows: slice) -> Call:
 def both(native: ModuleType, call: Call, precision: str) -> tuple[Tensor, Tensor]:
     """Drawn and predicted rows."""
     drawn = native.mlp_sample(*vars(call).values(), precision=precision)
-    return drawn, native.mlp_predict(call.network, call.x, call.states, call.levels[:1], precision=precision)
+    return drawn, native.mlp_predict(call.network, call.x, call.states, call.sigmas[:1], precision=precision)
 
 
 def fits(device: torch.device, width: int, precision: str) -> bool:

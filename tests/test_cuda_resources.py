@@ -11,13 +11,13 @@ from types import ModuleType
 import pytest
 
 TEXT = """ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function '_ZN8missdiff8run_gridINS_5NoiseILb1EEEEEvNT_4ArgsE' for 'sm_90'
-ptxas info    : Function properties for _ZN8missdiff8run_gridINS_5NoiseILb1EEEEEvNT_4ArgsE
+ptxas info    : Compiling entry function '_ZN8missdiff4cuda8run_gridINS0_6RandomILb1EEEEEvNT_4ArgsE' for 'sm_90'
+ptxas info    : Function properties for _ZN8missdiff4cuda8run_gridINS0_6RandomILb1EEEEEvNT_4ArgsE
     16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers, 16 bytes cumulative stack size, 128 bytes smem
 ptxas info    : Compile time = 37.943 ms
 """
-NAME = "run_grid<Noise<true> >"
+NAME = "run_grid<Random<true> >"
 TAKEN = {"registers": 32, "stack": 16, "spills": 32, "shared": 128}
 
 
@@ -49,7 +49,7 @@ def test_more_than_is_stored_is_told(resources: ModuleType) -> None:
 
 def test_the_build_takes_no_more_than_is_stored(resources: ModuleType) -> None:
     if not resources.logs():
-        pytest.skip("the CUDA kernels were not built in this folder")
+        pytest.skip("no build with MISSDIFF_CUDA=on and CMAKE_ARGS=-DMISSDIFF_RECORD_RESOURCES=ON in this folder")
     if shutil.which("c++filt") is None:
         pytest.skip("there is no c++filt")
     version, stored = resources.stored()

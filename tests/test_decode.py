@@ -55,7 +55,7 @@ def test_native_is_the_reference(native: ModuleType, device: torch.device, layou
         check(native.decode(*there(arguments, device)), reference.decode(*arguments), dtype)
 
 
-def test_places_by_counting(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
+def test_bins_by_counting(backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype) -> None:
     x, offsets, boundaries, starts = there(example(layout, dtype=dtype), device)
     bin_index, codes = backend.decode(x, offsets, boundaries, starts)
     for c in range(layout.num_continuous):
@@ -134,7 +134,7 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
             native.decode(*arguments)
 
 
-def test_places_that_do_not_fit(native: ModuleType) -> None:
+def test_starts_and_offsets_that_do_not_fit(native: ModuleType) -> None:
     x, offsets, boundaries, starts = example(LAYOUTS["mixed"], 5)
     for wrong in (starts + 1, starts[:-1], starts.flip(0)):
         with pytest.raises((ValueError, RuntimeError), match="starts"):

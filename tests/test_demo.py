@@ -101,7 +101,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixt
         ("--seed -1", "--seed must lie in [0, 2**64), got -1"),
         ("--steps 0", "steps must be at least 1, got 0"),
         ("--device tpu", "'tpu'"),
-        ("--device cuda", "device="),
+        ("--device cuda", "use --device cpu"),
     ],
 )
 def test_bad_options_are_told_before_any_work(

@@ -17,7 +17,7 @@ KEYS = [torch.float32, torch.float64, torch.int64]
 
 
 def example(size: int = 1003, keys: int = 57, dtype: torch.dtype = torch.float32, *, seed: int = 0) -> Arguments:
-    """Cells on the keys, between them and outside; frequencies from one cell to thousands."""
+    """Cells at keys, between keys and beyond them; keys of one cell to thousands."""
     g = torch.Generator().manual_seed(seed)
     known = (torch.randperm(4 * keys, generator=g)[:keys].sort().values - 2 * keys).to(dtype)
     cells = torch.randint(-3 * keys, 3 * keys, (size,), generator=g).to(dtype)
@@ -65,8 +65,8 @@ def test_native_is_the_reference(native: ModuleType, key_dtype: torch.dtype, siz
             assert_close("encode", native.encode(*arguments, share), expected, torch.float32)
 
 
-def test_quantiles_to_the_far_ends(native: ModuleType) -> None:
-    """Ranks from 1e-18 on, where the quantile function has three forms."""
+def test_quantiles_in_the_tails(native: ModuleType) -> None:
+    """Ranks from 1e-18 on, a range in which the quantile function has three formulas."""
     ends = torch.cat([torch.zeros(1).double(), torch.logspace(-18, 0, 3000).double()])
     ends = torch.cat([ends[:-1], (1 - ends).flip(0)]).unique()
     keys = torch.arange(len(ends) - 1)
@@ -76,7 +76,7 @@ def test_quantiles_to_the_far_ends(native: ModuleType) -> None:
         assert_close("encode", native.encode(*arguments), reference.encode(*arguments), torch.float32)
 
 
-def test_scores_lead_back(backend: ModuleType, key_dtype: torch.dtype) -> None:
+def test_decode_inverts_encode(backend: ModuleType, key_dtype: torch.dtype) -> None:
     cells, keys, ends, boundaries, count = example(dtype=key_dtype)
     cells = keys[torch.randint(len(keys), (5000,), generator=torch.Generator().manual_seed(0))]
     for share in (torch.zeros(5000).double(), shares(5000), torch.full((5000,), 1 - 2**-53).double()):

@@ -55,12 +55,12 @@ def test_a_second_header(warned) -> None:
 def test_a_header_read_as_data(warned) -> None:
     (found,) = warned("age,sex,stay\n1,m,?\n4,f,6\n7,f,8\n", header=False, missing_values=["?"])
     assert found == (
-        "t.csv: the first row holds texts such as 'age' where all others hold numbers; it looks like a header: leave "
+        "t.csv: the first row holds texts such as 'age' where all others hold numbers; if it is the header, leave "
         "out header=False"
     )
     header, marks = warned("age,sex,stay\n1,m,?\n4,f,6\n7,f,8\n", header=False)
     assert header == found
-    assert marks.startswith("t.csv holds '?' in column 2. ")
+    assert marks.startswith("t.csv holds '?' in column 2: ")
     names = "age," + ",".join(f"name{i}" for i in range(9))
     rows = "".join(f"{i}," + ",".join("abc"[(i + j) % 3] for j in range(9)) + "\n" for i in range(6))
     (found,) = warned(f"{names}\n{rows}", header=False)
@@ -71,18 +71,19 @@ def test_a_header_read_as_data(warned) -> None:
 
 def test_texts_among_dates(warned) -> None:
     (found,) = warned("d,n\n2024-01-05,1\nunknown,2\n2024-01-06,3\n2024-01-07 10:30,4\n")
-    assert found.startswith("t.csv holds 'unknown' in column 'd'. What stands for a missing cell has to be named, ")
+    assert found.startswith("t.csv holds 'unknown' in column 'd': such texts are categories, ")
 
 
 def test_cells_that_make_texts_of_dates_or_numbers(warned) -> None:
     text = "d,x,n,k\n2020-02-28,1.5,18446744073709551616,a\n2020-02-30,1e999,7,b\n,-2.5,,c\n2020-03-01,,9,a\n"
     days, sizes, wholes = warned(text)
-    end = ", so that the whole column is text. Mend it, or have it count as missing, missing_values="
-    assert days == f"t.csv: column 'd' holds '2020-02-30', no date from 1678 to 2261{end}['2020-02-30']"
-    assert sizes == f"t.csv: column 'x' holds '1e999', no number that float64 holds{end}['1e999']"
+    end = ", so that the whole column is text: mend it"
+    marked = "have it count as missing, missing_values="
+    assert days == f"t.csv: column 'd' holds '2020-02-30', no date from 1678 to 2261{end}, or {marked}['2020-02-30']"
+    assert sizes == f"t.csv: column 'x' holds '1e999', no number that float64 holds{end}, or {marked}['1e999']"
     assert wholes == (
-        f"t.csv: column 'n' holds '18446744073709551616', no whole number of 64 bits{end}['18446744073709551616']; or "
-        "write one of the numbers with a decimal point, if they are amounts"
+        f"t.csv: column 'n' holds '18446744073709551616', no whole number of 64 bits{end}; {marked}"
+        "['18446744073709551616']; or, if they are amounts, write one of the numbers with a decimal point"
     )
     assert warned(text, missing_values=["2020-02-30", "1e999", "18446744073709551616"]) == []
     assert warned(text, string_columns=["d", "x", "n"]) == []
@@ -96,8 +97,8 @@ def test_leading_zeros(warned) -> None:
     text = "zip,icd,day,n\n02139,1E2,01/02/2024,1\n10115,100,05:30,0\n08001,01E2,1,0.5\n,,,\n1,2,3,4\n"
     (found,) = warned(text)
     assert found == (
-        "t.csv: columns of numbers lose leading zeros: '02139' in column 'zip', '01E2' in column 'icd'. If they are "
-        "codes, have them as they are written, string_columns=['zip', 'icd']"
+        "t.csv: columns of numbers lose leading zeros ('02139' in column 'zip', '01E2' in column 'icd'): if they are "
+        "codes, read them as text, string_columns=['zip', 'icd']"
     )
     assert warned(text, string_columns=["zip", "icd"]) == []
     assert "'0404684003123456789' in column 'n'" in warned("n,k\n0404684003123456789,a\n,b\n,b\n")[0]
@@ -113,11 +114,11 @@ def test_marks_among_numbers(warned) -> None:
     text = "a,b,c,d\n1,?,x,1\n2,2,y,2\n?,3,?,3\n4,4,x,-\n"
     (found,) = warned(text)
     assert found == (
-        "t.csv holds '?' in 3 columns ('a', 'b', 'c'); '-' in column 'd'. What stands for a missing cell has to be "
-        "named, missing_values=['?', '-']; otherwise it counts as a category, and so do the numbers or dates beside it"
+        "t.csv holds '?' in 3 columns ('a', 'b', 'c'); '-' in column 'd': such texts are categories, and so are "
+        "the numbers or dates beside them; if they stand for missing cells, name them, missing_values=['?', '-']"
     )
     (left,) = warned(text, missing_values=["?"])
-    assert left.startswith("t.csv holds '-' in column 'd'. ")
+    assert left.startswith("t.csv holds '-' in column 'd': ")
     assert warned(text, missing_values=["?", "-"]) == []
 
 
@@ -128,7 +129,7 @@ def test_many_marks_are_cut_short(warned) -> None:
     )
     (found,) = warned(f"{names}\n{first}\n{rows}\n")
     assert "'?' in 4 columns ('a', 'b', 'c', ...); 'low' in column 'e'; " in found
-    assert "; and 1 more. What" in found
+    assert "; and 1 more: such" in found
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_decimal_commas_are_numbers(warned) -> None:
 
 def test_question_marks_among_codes(warned) -> None:
     (found,) = warned("code,n\n250,1\n401,2\nV45,3\n?,4\n250,5\n")
-    assert found.startswith("t.csv holds '?' in column 'code'. ")
+    assert found.startswith("t.csv holds '?' in column 'code': ")
 
 
 def test_a_second_header_with_digits(warned) -> None:

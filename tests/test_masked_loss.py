@@ -112,7 +112,7 @@ def test_native_is_the_reference(
     assert loss.shape == ()
     assert loss.dtype == (torch.float64 if kind == torch.float64 else torch.float32)
     assert gradient.dtype == kind
-    # The loss is held against float64, in which the reference has no rounding error of its own to speak of.
+    # The loss is compared with float64, in which the reference's own rounding error is negligible.
     truth = call(reference, name, prediction.double(), batch.double())
     assert_close(name, loss, truth, kind)
     assert_close(f"{name}.grad", gradient, value_and_gradient(reference, name, prediction, batch)[1])
@@ -255,7 +255,7 @@ def test_extreme_logits(backend: ModuleType, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("kind", DTYPES, ids=str)
-def test_nothing_to_learn_from(
+def test_no_cell_enters(
     backend: ModuleType, device: torch.device, name: str, layout: Layout, kind: torch.dtype
 ) -> None:
     prediction, batch = example(name, layout, 5, kind, device=device)
@@ -350,7 +350,7 @@ def test_reruns_and_threads_change_no_bit(backend: ModuleType, name: str) -> Non
         with threads(count):
             again = value_and_gradient(backend, name, prediction, batch)
         assert torch.equal(gradient, again[1])
-        if backend is not reference:  # torch.sum is split by threads; the promise is the kernels'
+        if backend is not reference:  # only the kernels promise this: torch.sum depends on the number of threads
             assert torch.equal(loss, again[0])
 
 
@@ -377,7 +377,7 @@ def test_second_derivative_is_refused(native: ModuleType, device: torch.device, 
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_gradient_is_the_same_when_taken_again(backend: ModuleType, device: torch.device, name: str) -> None:
+def test_a_second_backward_gives_the_same_gradient(backend: ModuleType, device: torch.device, name: str) -> None:
     prediction, batch = example(name, LAYOUTS["mixed"], device=device)
     _, expected = value_and_gradient(backend, name, prediction, batch)
     leaf = prediction.requires_grad_()
@@ -584,7 +584,7 @@ def test_column_weights_of_one_change_no_bit(backend: ModuleType, layout: Layout
     assert torch.equal(gradient, expected)
 
 
-def test_a_column_weight_weighs_its_column_alone(
+def test_a_column_weight_affects_its_column_alone(
     backend: ModuleType, device: torch.device, layout: Layout, dtype: torch.dtype
 ) -> None:
     prediction, batch = example("masked_loss", layout, dtype=dtype, device=device)

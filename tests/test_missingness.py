@@ -338,7 +338,7 @@ class TestRefusals:
     @pytest.mark.parametrize("mechanism", LOGISTIC)
     def test_columns_that_cannot_be_inputs(self, mechanism: str) -> None:
         for cells, message in (([1.0, np.inf], "infinite cells"), (["a", 1], "cells of several types")):
-            with pytest.raises(ValueError, match=f"column 'odd': {message}"):
+            with pytest.raises(ValueError, match=f"column 'odd' has {message}"):
                 hide(pd.DataFrame({"odd": cells, "x": [1, 2]}), mechanism, 0.2)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("function", [hide, observed_mask, missing_probability])

@@ -33,7 +33,7 @@ class Call:
     x: Tensor
     states: Tensor
     offsets: Tensor
-    levels: Tensor
+    sigmas: Tensor
     coefficients: Tensor
     rows: Tensor
     keys: Tensor
@@ -44,11 +44,11 @@ class Call:
 
     @torch.no_grad()
     def predict(self, module: ModuleType) -> Tensor:
-        return module.mlp_predict(self.network, self.x, self.states, self.levels[:1])
+        return module.mlp_predict(self.network, self.x, self.states, self.sigmas[:1])
 
 
 def make_network(layout: Layout, width: int = 20, blocks: int = 2, *, seed: int = 0) -> Denoiser:
-    """A network none of whose weights is 0."""
+    """A network in which no weight is 0."""
     g = torch.Generator().manual_seed(seed)
     network = Denoiser(layout, width, blocks, embedding=8)
     for weight in network.parameters():
@@ -65,8 +65,8 @@ def example(layout: Layout, size: int = 67, *, width: int = 20, blocks: int = 2,
     keys = torch.stack([make_key(5, i) for i in range(STEPS)])
     rows = torch.randint(2**34, (size,), generator=g)
     x = 3 * make_prediction(size, layout.width)
-    levels = sigmas[:-1].float()
-    return Call(make_network(layout, width, blocks), x, states, layout.offsets(), levels, coefficients, rows, keys)
+    network = make_network(layout, width, blocks)
+    return Call(network, x, states, layout.offsets(), sigmas[:-1].float(), coefficients, rows, keys)
 
 
 def test_by_hand(backend: ModuleType) -> None:
@@ -85,8 +85,8 @@ def test_by_hand(backend: ModuleType) -> None:
         found = backend.mlp_sample(
             network, x, states, layout.offsets(), torch.tensor([2.0]), last, torch.arange(3), keys
         )
-    chances = torch.softmax(torch.tensor([0.0, 3.0], dtype=torch.float64), 0)
-    wanted = torch.cat([0.75 + expected[:, :1], 0.25 + chances.expand(3, 2)], 1)
+    probabilities = torch.softmax(torch.tensor([0.0, 3.0], dtype=torch.float64), 0)
+    wanted = torch.cat([0.75 + expected[:, :1], 0.25 + probabilities.expand(3, 2)], 1)
     wanted[1, 0] = 3.0  # clean
     assert_close("mlp_sample", found, wanted)
 
@@ -183,7 +183,7 @@ def test_a_hidden_cell_is_ignored_whatever_it_holds(backend: ModuleType) -> None
     assert torch.equal(replace(call, x=x).predict(backend), call.predict(backend))
 
 
-def test_a_network_that_overflows_says_so(native: ModuleType) -> None:
+def test_an_overflow_is_not_hidden(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
     call.network.inputs.weight.data *= 1e25
     assert not bool(torch.isfinite(call.predict(native)).any(1).all())
@@ -203,8 +203,8 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         ({"offsets": good.offsets[:-1]}, "offsets"),
         ({"offsets": torch.tensor([5, 8, 10, 11, 18, 20])}, "offsets"),
         ({"network": make_network(LAYOUTS["mixed"]).to("meta")}, "network"),
-        ({"levels": good.levels.double()}, "levels"),
-        ({"levels": good.levels[None]}, "levels"),
+        ({"sigmas": good.sigmas.double()}, "sigmas"),
+        ({"sigmas": good.sigmas[None]}, "sigmas"),
         ({"coefficients": good.coefficients[:-1]}, "coefficients"),
         ({"coefficients": good.coefficients.double()}, "coefficients"),
         ({"rows": good.rows[:-1]}, "rows"),
@@ -214,17 +214,17 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
     for change, word in changes:
         with pytest.raises((ValueError, TypeError), match=rf"^{word} "):
             replace(good, **change).sample(native)
-    with pytest.raises(ValueError, match="level"):
-        native.mlp_predict(good.network, good.x, good.states, good.levels)
+    with pytest.raises(ValueError, match="sigma"):
+        native.mlp_predict(good.network, good.x, good.states, good.sigmas)
 
 
 def _arguments(call: Call) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Those of the ops beneath."""
-    weights, shift = pack(call.network), shifts(call.network, call.levels)
+    """The arguments of the ops in `torch.ops`."""
+    weights, shift = pack(call.network), shifts(call.network, call.sigmas)
     network = (call.x, call.states, weights, call.offsets)
-    return (*network, call.levels, shift, call.coefficients, call.rows, call.keys), (
+    return (*network, call.sigmas, shift, call.coefficients, call.rows, call.keys), (
         *network,
-        call.levels[:1],
+        call.sigmas[:1],
         shift[:1],
     )
 
@@ -243,7 +243,7 @@ def test_registration(native: ModuleType, layout: Layout) -> None:
     torch.library.opcheck(torch.ops.missdiff_fast.mlp_predict.default, predict)
 
 
-def test_no_gradient_is_better_than_a_wrong_one(native: ModuleType) -> None:
+def test_a_missing_derivative_is_an_error(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"], 5)
     arguments = {**vars(call), "x": call.x.clone().requires_grad_()}
     with pytest.raises(ValueError, match="detach"):
@@ -254,7 +254,7 @@ def test_no_gradient_is_better_than_a_wrong_one(native: ModuleType) -> None:
 
 def test_no_steps(backend: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
-    nothing = {name: getattr(call, name)[:0] for name in ("levels", "coefficients", "keys")}
+    nothing = {name: getattr(call, name)[:0] for name in ("sigmas", "coefficients", "keys")}
     assert torch.equal(replace(call, **nothing).sample(backend), call.x)
 
 

@@ -1,4 +1,4 @@
-"""`mlp_train_step`: a whole training step of the default network in native code."""
+"""`mlp_train_step`: a training step of the default network in native code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Call:
     column_weight: Tensor | None = None
 
     def step(self, module: ModuleType, learning_rate: float = 0.01) -> tuple[Tensor, TrainingState]:
-        """The loss, and the state after; this call's own stays as it is."""
+        """The loss and the state after the step; this call's state is copied first."""
         state, b = copy.deepcopy(self.state), self.batch
         loss = module.mlp_train_step(
             *(state, b.table, b.rows, b.states, self.loss_states, b.sigma, b.weight, b.key),
@@ -51,7 +51,7 @@ class Call:
     def double(self) -> Call:
         """The same in float64."""
         s = self.state
-        wide = [tensor.double() for tensor in (s.weights, s.mean, s.square, s.average)]
+        wide = [tensor.double() for tensor in (s.weights, s.exp_avg, s.exp_avg_sq, s.ema)]
         weight = None if self.column_weight is None else self.column_weight.double()
         return Call(
             TrainingState(copy.deepcopy(s.network).double(), *wide, s.steps),
@@ -62,15 +62,15 @@ class Call:
 
 
 def example(layout: Layout, size: int = 67, *, width: int = 20, blocks: int = 2, weighted: bool = True) -> Call:
-    """A network in the middle of its training: no step hangs on the sign of a tiny gradient."""
+    """A network amid training, so that no step depends on the sign of a tiny gradient."""
     g = torch.Generator().manual_seed(5)
     batch = make_batch(layout, size)
     network = make_network(layout, width, blocks)
     state = TrainingState.of(network)
     real = flatten(network) != 0  # not the padding
-    state.mean[real] = 0.1 * torch.randn(int(real.sum()), generator=g)
-    state.square[real] = 0.5 + torch.rand(int(real.sum()), generator=g)
-    state.average, state.steps = state.weights + 0.1 * real, 7
+    state.exp_avg[real] = 0.1 * torch.randn(int(real.sum()), generator=g)
+    state.exp_avg_sq[real] = 0.5 + torch.rand(int(real.sum()), generator=g)
+    state.ema, state.steps = state.weights + 0.1 * real, 7
     loss_states = torch.where(torch.rand(batch.states.shape, generator=g) < 0.2, CLEAN, batch.states.int()).to(
         torch.uint8
     )
@@ -85,10 +85,10 @@ def check(native: ModuleType, call: Call) -> None:
     assert state.steps == truth.steps == call.state.steps + 1
     for after in (state, truth):
         assert torch.equal(flatten(after.network).float(), flatten(call.state.network))
-    for name in ("weights", "mean", "square", "average"):
+    for name in ("weights", "exp_avg", "exp_avg_sq", "ema"):
         assert_close("mlp_train_step", getattr(state, name), getattr(truth, name))
-    call.state.mean.zero_()  # and after the step a tenth of the gradient
-    assert_close("mlp_train_step.grad", call.step(native)[1].mean, call.double().step(reference)[1].mean)
+    call.state.exp_avg.zero_()  # so that after the step it is a tenth of the gradient
+    assert_close("mlp_train_step.grad", call.step(native)[1].exp_avg, call.double().step(reference)[1].exp_avg)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -123,15 +123,15 @@ def test_adam_is_pytorchs(backend: ModuleType) -> None:
         loss.backward()
         optimizer.step()
     moments = optimizer.state.values()
-    assert_close("mlp_train_step.grad", state.mean, lay_out(m["exp_avg"] for m in moments), torch.float32)
-    torch.testing.assert_close(state.square.sqrt(), lay_out(m["exp_avg_sq"].sqrt() for m in moments))
+    assert_close("mlp_train_step.grad", state.exp_avg, lay_out(m["exp_avg"] for m in moments), torch.float32)
+    torch.testing.assert_close(state.exp_avg_sq.sqrt(), lay_out(m["exp_avg_sq"].sqrt() for m in moments))
     assert float((state.weights - flatten(network)).abs().mean()) < 1e-6
 
 
-def test_the_average_forgets_by_its_decay(backend: ModuleType) -> None:
+def test_the_average_decays_by_its_factor(backend: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
     _, state = call.step(backend)
-    torch.testing.assert_close(state.average, 0.9 * call.state.average + 0.1 * state.weights)
+    torch.testing.assert_close(state.ema, 0.9 * call.state.ema + 0.1 * state.weights)
 
 
 def test_any_number_of_threads_gives_the_same_bits(native: ModuleType) -> None:
@@ -141,19 +141,19 @@ def test_any_number_of_threads_gives_the_same_bits(native: ModuleType) -> None:
     with threads(2):
         again, both = call.step(native)
     assert torch.equal(loss, again)
-    for name in ("weights", "mean", "square", "average"):
+    for name in ("weights", "exp_avg", "exp_avg_sq", "ema"):
         assert torch.equal(getattr(alone, name), getattr(both, name))
 
 
 def test_padding_stays_zero(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"], width=20)
     _, state = call.step(native)
-    assert torch.equal(lay_out(unflatten(state.network, state.weights)), state.weights)  # which fills up with zeros
+    assert torch.equal(lay_out(unflatten(state.network, state.weights)), state.weights)  # lay_out pads with zeros
 
 
-def test_what_is_not_judged_changes_no_weight(native: ModuleType) -> None:
+def test_a_step_without_loss_changes_no_weight(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"])
-    call.state.mean.zero_()
+    call.state.exp_avg.zero_()
     call.loss_states = torch.full_like(call.loss_states, CLEAN)
     loss, state = call.step(native)
     assert loss.item() == 0
@@ -200,7 +200,7 @@ def test_a_code_out_of_range_leaves_the_weights_as_they_are(native: ModuleType) 
             decay=0.9,
         )
     assert state.steps == call.state.steps
-    for name in ("weights", "mean", "square", "average"):
+    for name in ("weights", "exp_avg", "exp_avg_sq", "ema"):
         assert torch.equal(getattr(state, name), getattr(call.state, name))
 
 
@@ -227,8 +227,8 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         ({"weight": b.weight[:-1]}, "weight"),
         ({"key": b.key[:1]}, "key"),
         ({"column_weight": torch.ones(3)}, "column_weight"),
-        ({"features": torch.ones(5, 3)}, "features"),
-        ({"features": good.state.network.features(b.sigma)[:-1]}, "features"),
+        ({"level_features": torch.ones(5, 3)}, "level_features"),
+        ({"level_features": good.state.network.level_features(b.sigma)[:-1]}, "level_features"),
     ]
     for change, word in changes:
         with pytest.raises((ValueError, TypeError), match=rf"(^| to | needs ){word}\b"):
@@ -236,9 +236,9 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
     weights = good.state.weights
     states: list[tuple[dict[str, Tensor], str]] = [
         ({"weights": weights.double()}, "state.weights must be float32"),
-        ({"mean": weights[:-16]}, "state.mean must have shape"),
-        ({"square": torch.stack([weights, weights], 1)[:, 0]}, "state.square must be contiguous"),
-        ({"average": weights.clone().requires_grad_()}, "state.average must be contiguous and without gradient"),
+        ({"exp_avg": weights[:-16]}, "state.exp_avg must have shape"),
+        ({"exp_avg_sq": torch.stack([weights, weights], 1)[:, 0]}, "state.exp_avg_sq must be contiguous"),
+        ({"ema": weights.clone().requires_grad_()}, "state.ema must be contiguous and without gradient"),
     ]
     for state_change, message in states:
         with pytest.raises((ValueError, TypeError), match=message):
@@ -256,25 +256,25 @@ def test_bad_arguments_are_named(native: ModuleType) -> None:
         TrainingState.of(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
 
 
-def test_features_may_be_known_already(native: ModuleType) -> None:
+def test_level_features_may_be_given(native: ModuleType) -> None:
     call = example(LAYOUTS["mixed"], 129)
     b, states = call.batch, [copy.deepcopy(call.state) for _ in range(2)]
     batch = b.table, b.rows, b.states, call.loss_states, b.sigma, b.weight, b.key
-    for state, features in zip(states, (None, call.state.network.features(b.sigma)), strict=True):
-        native.mlp_train_step(state, *batch, learning_rate=0.1, decay=0.9, features=features)
+    for state, features in zip(states, (None, call.state.network.level_features(b.sigma)), strict=True):
+        native.mlp_train_step(state, *batch, learning_rate=0.1, decay=0.9, level_features=features)
     assert torch.equal(states[0].weights, states[1].weights)
-    zeros = torch.zeros_like(call.state.network.features(b.sigma))
-    native.mlp_train_step(call.state, *batch, learning_rate=0.1, decay=0.9, features=zeros)
+    zeros = torch.zeros_like(call.state.network.level_features(b.sigma))
+    native.mlp_train_step(call.state, *batch, learning_rate=0.1, decay=0.9, level_features=zeros)
     assert not torch.equal(call.state.weights, states[0].weights)
 
 
 def _arguments(call: Call) -> tuple[Any, ...]:
-    """Those of the op beneath."""
+    """The arguments of the op in `torch.ops`."""
     s, b, network = call.state, call.batch, call.state.network
     schedule = torch.tensor([0.1, 1.0, 0.9], dtype=torch.float64)
-    flat = (s.weights, s.mean, s.square, s.average)
+    flat = (s.weights, s.exp_avg, s.exp_avg_sq, s.ema)
     cells = (b.table.continuous, b.table.codes, b.table.values, b.table.layout.offsets())
-    batch = (b.rows, b.states, call.loss_states, b.sigma, network.features(b.sigma), b.weight, b.key, schedule)
+    batch = (b.rows, b.states, call.loss_states, b.sigma, network.level_features(b.sigma), b.weight, b.key, schedule)
     return *flat, *cells, *batch, b.table.layout.width, network.width, len(network.blocks), 0.3, call.column_weight
 
 
@@ -346,7 +346,7 @@ def test_weights_of_another_network(native: ModuleType) -> None:
 def test_flat_weights_come_back(layout: Layout) -> None:
     network, other = make_network(layout), make_network(layout, seed=1)
     state = TrainingState.of(other)
-    state.average = flatten(network)
-    state.write_average()
+    state.ema = flatten(network)
+    state.write_ema()
     for mine, theirs in zip(network.parameters(), other.parameters(), strict=True):
         assert torch.equal(mine, theirs)

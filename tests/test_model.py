@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import json
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ import torch
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.tiling import TILE
+from missdiff_fast._parameters import configure, from_json, to_json
+from missdiff_fast.methods import column_states
 
 ROWS = 300
 
@@ -98,6 +101,13 @@ class TestSample:
         longer = model.sample(TILE + 300)
         pd.testing.assert_frame_equal(model.sample(10), longer[:10])
         pd.testing.assert_frame_equal(model.sample(TILE + 1), longer[: TILE + 1])
+
+    def test_a_sample_goes_on_from_any_row(self, model: MissDiff) -> None:
+        for given in (None, {model.columns_[0]: model.sample(1)[model.columns_[0]].item()}):
+            parts = [model.sample(4, given=given), model.sample(6, given=given, first_row=4)]
+            pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), model.sample(10, given=given))
+        with pytest.raises(ValueError, match="first_row must be at least 0, got -1"):
+            model.sample(1, first_row=-1)
 
     def test_seeds(self, model: MissDiff) -> None:
         pd.testing.assert_frame_equal(model.sample(50, random_state=3), model.sample(50, random_state=3))
@@ -536,3 +546,166 @@ def test_copies_and_pickles(model: MissDiff) -> None:
     for same in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), copy.copy(MissDiff(steps=9))):
         if hasattr(same, "seed_"):
             pd.testing.assert_frame_equal(same.sample(20), model.sample(20), check_exact=True)
+
+
+class TestParameters:
+    def test_steps_and_epochs_exclude_each_other(self, table: pd.DataFrame) -> None:
+        for parameters in ({"steps": 3, "epochs": 2}, {"steps": 3, "settings": {"training.epochs": 2}}):
+            for preset in ("default", "paper"):
+                with pytest.raises(ValueError, match="steps and epochs both set the length of training: give one"):
+                    MissDiff(preset=preset, **parameters).fit(table)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("name", "path"),
+        [("steps", "training.steps"), ("refine", "refine.rounds"), ("width", "network.width")],
+    )
+    def test_a_setting_that_is_given_twice_is_refused(self, table: pd.DataFrame, name: str, path: str) -> None:
+        with pytest.raises(ValueError, match=f"{name} and the setting '{path}' are the same: give one of them"):
+            MissDiff(**{name: 3}, settings={path: 4}).fit(table)  # type: ignore[arg-type]
+
+    def test_refine_counts_rounds(self, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[int] = []
+        run_phases = column_states.run_phases
+
+        def record(*args: Any, rounds: int, **kwargs: Any) -> None:
+            asked.append(rounds)
+            run_phases(*args, rounds=rounds, **kwargs)
+
+        monkeypatch.setattr(column_states, "run_phases", record)
+        for rounds in (None, 0, 1, np.int64(2)):
+            model = MissDiff(steps=3, width=8, refine=rounds, random_state=0).fit(table)
+            assert model.config_.refine.rounds == rounds  # type: ignore[union-attr]
+        with_setting = MissDiff(steps=3, width=8, settings={"refine.rounds": 2}, random_state=0).fit(table)
+        assert asked == [1, 0, 1, 2, 2]
+        pd.testing.assert_frame_equal(with_setting.sample(9), model.sample(9), check_exact=True)
+
+    @pytest.mark.parametrize(
+        ("refine", "error", "message"),
+        [
+            (True, TypeError, "refine is a number of rounds, got True: leave it out, or None, for the preset's choice"),
+            (False, TypeError, "refine is a number of rounds, got False: write refine=0 for none"),
+            (np.False_, TypeError, "got False: write refine=0 for none"),
+            (1.0, TypeError, r"refine must be an integer, got 1\.0"),
+            (-1, ValueError, "refine must be at least 0, got -1"),
+        ],
+    )
+    def test_rounds_that_make_no_sense(self, table: pd.DataFrame, refine: Any, error: type, message: str) -> None:
+        with pytest.raises(error, match=message):
+            MissDiff(refine=refine).fit(table)
+
+    def test_the_paper_has_no_refinement(self, table: pd.DataFrame) -> None:
+        with pytest.raises(ValueError, match="preset 'paper' has no refinement, got refine=2: leave it out"):
+            MissDiff(preset="paper", refine=2).fit(table)
+        small = {"steps": 1, "width": 8, "blocks": 1, "settings": {"network.heads": 1, "diffusion.steps": 2}}
+        assert MissDiff(preset="paper", refine=0, **small).fit(table).fitted  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+    def test_generators_draw_a_new_seed_at_every_call(self, table: pd.DataFrame, tmp_path: Path, make: Any) -> None:
+        first, second = (MissDiff(steps=2, width=8, random_state=make(7)).fit(table) for _ in range(2))
+        assert first.seed_ == second.seed_
+        rows = first.sample(9)
+        pd.testing.assert_frame_equal(second.sample(9), rows, check_exact=True)
+        assert not first.sample(9).equals(rows)
+        draws = [first.sample(9, random_state=make(1)) for _ in range(2)]
+        pd.testing.assert_frame_equal(*draws, check_exact=True)
+        first.save(tmp_path / "m")
+        assert MissDiff.load(tmp_path / "m").random_state is None
+
+
+class TestArrays:
+    def test_an_array_is_a_table_of_columns_x0_x1(self) -> None:
+        X = np.random.default_rng(0).normal(size=(60, 2)).round(1)
+        X[::7, 0] = np.nan
+        model = MissDiff(steps=2, width=8, random_state=0).fit(X)
+        assert (model.columns_, model.n_features_in_) == (["x0", "x1"], 2)
+        assert not hasattr(model, "feature_names_in_")
+        named = MissDiff(steps=2, width=8, random_state=0).fit(pd.DataFrame(X, columns=["x0", "x1"]))
+        assert named.feature_names_in_.tolist() == ["x0", "x1"]
+        pd.testing.assert_frame_equal(model.sample(9), named.sample(9), check_exact=True)
+        pd.testing.assert_frame_equal(model.impute(X), named.impute(pd.DataFrame(X, columns=["x0", "x1"])))
+        assert model.impute_draws(X, 1)[0].notna().all(axis=None)
+        assert len(model.score_samples(X)) == 60
+        with pytest.raises(TypeError, match="expected a pandas DataFrame, got ndarray"):
+            named.impute(X)
+        assert not hasattr(named.fit(X), "feature_names_in_")
+
+    def test_a_loaded_model_takes_arrays_too(self, tmp_path: Path) -> None:
+        X = np.arange(40.0).reshape(20, 2)
+        model = MissDiff(steps=2, width=8, random_state=0).fit(X)
+        model.save(tmp_path / "m")
+        loaded = MissDiff.load(tmp_path / "m")
+        assert not hasattr(loaded, "feature_names_in_")
+        pd.testing.assert_frame_equal(loaded.impute(X), model.impute(X))
+
+    @pytest.mark.parametrize(
+        ("array", "message"),
+        [
+            (np.arange(9.0), r"expected a 2D array of rows and columns, got 1D.*reshape\(-1, 1\)"),
+            (np.zeros((2, 2, 2)), "expected a 2D array of rows and columns, got 3D"),
+            (np.zeros((3, 2), complex), "Complex data not supported"),
+            (np.zeros((1, 2)), r"X has 1 sample\(s\) \(shape=\(1, 2\)\) while a minimum of 2 is required"),
+            (np.zeros((3, 0)), r"X has 0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"),
+        ],
+    )
+    def test_arrays_that_are_no_table(self, array: np.ndarray, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            MissDiff().fit(array)
+
+    def test_another_number_of_columns(self) -> None:
+        model = MissDiff(steps=2, width=8).fit(np.arange(40.0).reshape(20, 2))
+        with pytest.raises(ValueError, match="X has 3 features, but MissDiff is expecting 2 features as input"):
+            model.impute(np.zeros((4, 3)))
+
+
+class TestParametersInFiles:
+    OLD: dict[str, Any] = {  # noqa: RUF012
+        "preset": "default",
+        "steps": 3,
+        "batch_size": None,
+        "learning_rate": None,
+        "width": None,
+        "blocks": None,
+        "random_state": 0,
+        "device": "cpu",
+        "backend": "native",
+        "refine": True,
+        "verbose": True,
+        "missing_values": ["?"],
+        "max_categories": 100,
+        "epochs": None,
+        "settings": {"refine.rounds": 2},
+    }
+
+    def test_those_of_an_older_version(self) -> None:
+        assert from_json(self.OLD) == {
+            **{name: value for name, value in self.OLD.items() if name not in ("device", "backend", "verbose")},
+            "refine": None,
+            "missing_values": ("?",),
+        }
+        off = from_json({**self.OLD, "refine": False, "epochs": 5, "unknown": 1})
+        assert (off["refine"], off["settings"], off["epochs"]) == (0, {}, None)
+        configure(MissDiff(**off))
+
+    def test_round_trip(self) -> None:
+        parameters = {
+            "preset": "paper",
+            "epochs": np.int64(3),
+            "refine": np.int8(0),
+            "missing_values": ("?", np.nan),
+            "categorical_columns": pd.Index(["a", "b"]),
+            "random_state": np.random.default_rng(0),
+            "settings": {"draws": np.int64(3)},
+            "device": "cpu",
+            "verbose": True,
+        }
+        data = json.loads(json.dumps(to_json(MissDiff(**parameters))))  # type: ignore[arg-type]
+        loaded = MissDiff(**from_json(data))
+        assert loaded.get_params() == {
+            **MissDiff().get_params(),
+            "preset": "paper",
+            "epochs": 3,
+            "refine": 0,
+            "missing_values": ("?",),
+            "categorical_columns": ["a", "b"],
+            "settings": {"draws": 3},
+        }

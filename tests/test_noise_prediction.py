@@ -21,8 +21,8 @@ from missdiff_fast._engine.random import make_key
 from missdiff_fast._parameters import configure
 from missdiff_fast.baselines import DiffDelete, DiffMean
 from missdiff_fast.diffusion.states import NOISY
-from missdiff_fast.methods import NoisePrediction, noise_training
-from missdiff_fast.methods import noise_prediction as module
+from missdiff_fast.methods import NoisePrediction, noise_model, noise_training
+from missdiff_fast.methods.noise_model import NoiseModel
 
 SMALL: dict[str, Any] = {"steps": 20, "width": 8, "blocks": 1, "random_state": 0, "verbose": False}
 
@@ -88,8 +88,15 @@ def test_the_compiled_ops_and_the_reference_agree(native: object, model: MissDif
 
 
 def test_a_longer_sample_begins_with_the_shorter(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(module.TOKENS, "cpu", 1)  # tiles of 64 rows
+    monkeypatch.setitem(noise_model.TOKENS, "cpu", 1)  # tiles of 64 rows
     pd.testing.assert_frame_equal(model.sample(140).head(70), model.sample(70))
+
+
+def test_a_sample_goes_on_from_any_row(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(noise_model.TOKENS, "cpu", 1)  # tiles of 64 rows
+    for given in (None, {"name": "up"}):
+        parts = [model.sample(rows, given=given, first_row=first) for rows, first in ((4, 0), (70, 4), (66, 74))]
+        pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), model.sample(140, given=given))
 
 
 def test_given_values_are_kept(model: MissDiff) -> None:
@@ -203,7 +210,7 @@ def test_the_loss_is_over_observed_cells(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("settings", [{}, {"diffusion.sde": "ve"}, {"missing": "zero"}], ids=str)
-def test_a_gpus_learner_learns_the_same(
+def test_replayed_steps_train_the_same(
     native: object, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
     plain = _fit(steps=60, settings=settings, device="cpu")
@@ -213,10 +220,10 @@ def test_a_gpus_learner_learns_the_same(
     np.testing.assert_allclose(other.history_["loss"], plain.history_["loss"], rtol=1e-4)
     for (name, mine), theirs in zip(other._method.weights().items(), plain._method.weights().values(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-4, msg=name)
-    assert all(weight.grad is None for weight in other._method._network.parameters())  # type: ignore[attr-defined]
+    assert all(weight.grad is None for weight in other._method._model.network.parameters())  # type: ignore[attr-defined]
 
 
-def test_a_gpus_learner_takes_its_rows_in_parts(native: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replayed_steps_are_loaded_in_parts(native: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NoisePrediction, "_replays", True)
     whole = _fit(steps=60, device="cpu")
     monkeypatch.setattr(noise_training, "_STEPS", 7)
@@ -226,7 +233,7 @@ def test_a_gpus_learner_takes_its_rows_in_parts(native: object, monkeypatch: pyt
 
 def test_chains_carried_on_together(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = model.impute_draws(_table(), 3), model.predict_proba(_table(), "name")
-    monkeypatch.setattr(NoisePrediction, "_at_once", 2)
+    monkeypatch.setattr(NoiseModel, "chains_at_once", 2)
     together = model.impute_draws(_table(), 3), model.predict_proba(_table(), "name")
     for one, other in zip(alone[0], together[0], strict=True):
         np.testing.assert_allclose(one["x"], other["x"], atol=1e-4)
@@ -234,21 +241,21 @@ def test_chains_carried_on_together(model: MissDiff, monkeypatch: pytest.MonkeyP
 
 
 def test_a_gpu_without_memory_gets_smaller_tiles(model: MissDiff, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, predict, sizes = model.sample(100), NoisePrediction._predict, []
+    expected, predict, sizes = model.sample(100), NoiseModel.predict, []
 
-    def small(self: NoisePrediction, x: torch.Tensor, t: torch.Tensor, **options: bool) -> torch.Tensor:
+    def small(self: NoiseModel, x: torch.Tensor, t: torch.Tensor, **options: bool) -> torch.Tensor:
         sizes.append(len(x))
         if len(x) > 64:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return predict(self, x, t, **options)
 
-    monkeypatch.setattr(NoisePrediction, "_predict", small)
+    monkeypatch.setattr(NoiseModel, "predict", small)
     with pytest.warns(RuntimeWarning, match="does not hold 128 rows at once: going on with 64"):
         drawn = model.sample(100)
     assert sizes[-1] == 64
     np.testing.assert_allclose(drawn["x"], expected["x"], atol=1e-4)
     monkeypatch.setattr(
-        NoisePrediction, "_predict", lambda *_, **__: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError("out"))
+        NoiseModel, "predict", lambda *_, **__: (_ for _ in ()).throw(torch.cuda.OutOfMemoryError("out"))
     )
     with (
         pytest.warns(RuntimeWarning, match="at once"),
@@ -261,7 +268,7 @@ def test_the_median_of_draws_imputes(monkeypatch: pytest.MonkeyPatch) -> None:
     model, holes = _fit(), pd.DataFrame({"x": [np.nan], "whole": [5], "name": ["up"], "constant": [7]})
     method = model._method
     assert isinstance(method, NoisePrediction)
-    chains = torch.zeros(3, 1, method._min_max.layout.width)
+    chains = torch.zeros(3, 1, method._model.min_max.layout.width)
     chains[2] = 1.0  # the median of 0, 0, 1 is the least value, their mean a third of the way to the greatest
     monkeypatch.setattr(NoisePrediction, "_chains", lambda *_, **__: iter([(0, 1, chains)]))
     assert model.impute(holes)["x"].item() == pytest.approx(_table()["x"].min(), rel=1e-6)
@@ -275,11 +282,11 @@ def test_missing_cells_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) ->
     method = model._method
     assert isinstance(method, NoisePrediction)
     encoded = encode(model.codec_, table[codec_rows])
-    cells, observed = method._min_max.encode(encoded), encoded.observed()
+    cells, observed = method._model.min_max.encode(encoded), encoded.observed()
     rows = torch.arange(len(encoded))
     key = make_key(1, 0, "cpu")
-    eps = method.backend.normal(rows, method._min_max.layout.width, key)
-    wide = observed[:, method._min_max.layout.groups()]
+    eps = method.backend.normal(rows, method._model.min_max.layout.width, key)
+    wide = observed[:, method._model.min_max.layout.groups()]
     loss_states = torch.where(observed, 1, 0).to(torch.uint8)
     for wrong in (0.0, 1e6):
         guess = torch.where(wide, eps, wrong)

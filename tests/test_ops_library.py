@@ -1,11 +1,14 @@
 import importlib
 import json
+import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -17,18 +20,21 @@ SUFFIX = ".cpython-311-x86_64-linux-gnu.so"
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch, request):
-    """Make a package of its own that holds a copy of the module alone, with the files given."""
+    """Make a package with a copy of the module alone, as ``ops/_library.py``, beside the files given."""
 
     def make(files: dict[str, str]):
         name = f"package_{abs(hash(request.node.name))}"
         folder = tmp_path / name
-        folder.mkdir()
-        (folder / "__init__.py").touch()
-        shutil.copy(Path(_library.__file__), folder)
+        (folder / "ops").mkdir(parents=True)
+        for package in (folder, folder / "ops"):
+            (package / "__init__.py").touch()
+        shutil.copy(Path(_library.__file__), folder / "ops")
         for file, text in files.items():
             (folder / file).write_text(text)
         monkeypatch.syspath_prepend(str(tmp_path))
-        return importlib.import_module(f"{name}._library")
+        library = importlib.import_module(f"{name}.ops._library")
+        monkeypatch.setattr(library, "_PACKAGE", name)
+        return library
 
     return make
 
@@ -43,12 +49,53 @@ def test_load_registers_the_ops():
     assert torch.ops.missdiff_fast.perturb.default._schema.name == "missdiff_fast::perturb"
 
 
+FIRST_USE = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+import torch
+import missdiff_fast
+from missdiff_fast import ops
+assert not {"missdiff_fast._C", "missdiff_fast._cuda"} & set(sys.modules)
+rows, key = torch.arange(5), ops.make_key(0, 0)
+x, states, offsets = torch.randn(5, 3), torch.ones(5, 2, dtype=torch.uint8), torch.tensor([1, 3])
+coefficients = torch.tensor([0.5, 2.0, 0.0, 0.1])
+
+def step(x):
+    return ops.step(x, 2 * x, None, states, offsets, coefficients, rows, key)[0] + ops.normal(rows, 3, key)
+
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "found = torch.compile(step, fullgraph=True, backend='aot_eager')(x)\n",
+        "x.requires_grad_()\n"
+        "found = torch.compile(step, fullgraph=True, backend='aot_eager')(x)\n"
+        "found.sum().backward()\n",
+        "barrier = threading.Barrier(8)\n"
+        "def wait_and_step(_):\n    barrier.wait()\n    return step(x)\n"
+        "with ThreadPoolExecutor(8) as pool:\n    found, *others = pool.map(wait_and_step, range(8))\n"
+        "assert all(torch.equal(found, other) for other in others)\n",
+    ],
+    ids=["compiled", "compiled with gradient", "in threads"],
+)
+def test_the_first_call_loads_the_ops(use):
+    """Importing the package loads nothing native; the first call of any kind loads ops, fakes and derivatives."""
+    if not _library.load():
+        pytest.skip("installed without native ops")
+    program = FIRST_USE + use + "assert torch.equal(found, step(x))\nprint('done')"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert run.stdout == "done\n", run.stderr[-2000:]
+
+
 def test_build_info_tells_what_was_built_and_what_runs():
     info = _library.build_info()
     assert all(isinstance(value, str) and value for value in info.values())
     assert info["torch"] == torch.__version__
     assert info["python"] == platform.python_version()
-    assert info["cuda"] == "none" or info["cuda"][0].isdigit()
+    assert info["cuda"] == "none" or info["cuda"][0].isdigit() or info["cuda"].startswith("no: ")
     if _library.load():
         assert info["native"] == "yes"
         assert info["simd"] in ("baseline", "avx2", "avx512")
@@ -173,6 +220,20 @@ def test_why_a_gpu_runs_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
+def test_kernels_that_could_not_be_built_are_told_of(
+    copy: Callable[[dict[str, str]], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "their build with /opt/nvcc failed"
+    library = copy({"_build.json": json.dumps(json.loads(BUILT) | {"cuda": "none", "cuda_reason": reason})})
+    assert library.build_info()["cuda"] == f"no: {reason}"
+    monkeypatch.setattr(library, "load", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    told = f"installed without its CUDA kernels ({reason}); with nvcc at hand run `MISSDIFF_CUDA=on pip"
+    with pytest.warns(RuntimeWarning, match=re.escape(told)):
+        assert library.load_cuda() is False
+    assert told in str(library.without_cuda(torch.device("cuda")))
+
+
 def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_library, "load", lambda: True)
     monkeypatch.setattr(_library, "load_cuda", lambda: True)
@@ -192,6 +253,6 @@ def test_a_card_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is one for CUDA")
 def test_kernels_are_not_loaded_under_a_torch_for_the_cpu() -> None:
-    """Which would lack what they call."""
+    """A torch for the CPU lacks the functions that they call."""
     assert not _library.load_cuda()
     assert "missdiff_fast._cuda" not in sys.modules

@@ -197,14 +197,45 @@ def test_which_nvcc_is_taken(sdist, tmp_path, cuda, release, choice, told):
     _, source = sdist
     program = (
         "import sys; sys.argv = ['setup.py', '--version']; import setup;"
-        "found = setup.CMakeBuild.cuda_requirements(None, sys.argv.pop() and CHOICE); print('found', found)"
+        "found, reason = setup.CMakeBuild.cuda_requirements(None, sys.argv.pop() and CHOICE);"
+        "print('found', found); print('reason', reason)"
     ).replace("CHOICE", repr(choice))
     nvcc = fake_nvcc(tmp_path, release)
     path = f"{fake_torch(tmp_path, cuda)}{os.pathsep}{source}"
     shown = run("-c", program, cwd=source, CUDACXX=str(nvcc), PYTHONPATH=path).stdout
     if told is None or told.startswith("is of"):
         assert "found None" in shown
-        assert ("WARNING" in shown) == (told is not None)
+        assert ("reason None" in shown) == (told is None)
         assert (told or "") in shown
     else:
         assert f"found {nvcc}" in shown
+
+
+@pytest.mark.parametrize("choice", ["auto", "on"])
+def test_kernels_that_do_not_compile(sdist, tmp_path, choice):
+    """MISSDIFF_CUDA=on makes it an error; auto leaves them out, and says so where it can be seen."""
+    _, source = sdist
+    program = (
+        "import sys; sys.argv = ['setup.py', '--version']; import setup; from pathlib import Path\n"
+        "def build(self, package, cmake, ninja, cxx, nvcc):\n"
+        "    if nvcc: raise setup.CompileError('the native build failed')\n"
+        '    (package / \'_build.json\').write_text(\'{"native": "yes", "cuda": "none"}\')\n'
+        "setup.CMakeBuild.build = build\n"
+        "setup.CMakeBuild.requirements = lambda self: ('cmake', 'ninja', ['c++'])\n"
+        "sys.argv = ['setup.py', 'build_ext', '--build-lib', FOLDER]\n"
+        "setup.setup(cmdclass={'build_ext': setup.CMakeBuild},"
+        " ext_modules=[setup.Extension('missdiff_fast._C', sources=[])])"
+    ).replace("FOLDER", repr(str(tmp_path / "lib")))
+    path = f"{fake_torch(tmp_path, '13.0')}{os.pathsep}{source}"
+    variables = {"MISSDIFF_CUDA": choice, "CUDACXX": str(fake_nvcc(tmp_path, "13.0")), "PYTHONPATH": path}
+    done = run("-c", program, cwd=source, check=False, **variables)
+    if choice == "on":
+        assert done.returncode != 0
+        assert "the native build failed" in done.stdout
+        assert "WITHOUT its CUDA kernels" not in done.stdout
+        assert not (tmp_path / "lib/missdiff_fast/_build.json").exists()
+    else:
+        assert done.returncode == 0
+        assert "WARNING: missdiff_fast is installed WITHOUT its CUDA kernels: their build with " in done.stdout
+        facts = json.loads((tmp_path / "lib/missdiff_fast/_build.json").read_text(encoding="utf-8"))
+        assert facts["cuda_reason"].startswith("their build with ")

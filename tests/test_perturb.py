@@ -133,7 +133,7 @@ def test_infinite_cells_are_passed_on(backend: ModuleType, dtype: torch.dtype) -
 
 
 def gradients(module: ModuleType, batch: Batch) -> tuple[Tensor, ...]:
-    """Of a sum of squares, with respect to scores, alpha and sigma."""
+    """Gradients of a sum of squares with respect to scores, alpha and sigma."""
     leaves = [x.detach().clone().requires_grad_() for x in (batch.table.continuous, batch.alpha, batch.sigma)]
     table = EncodedTable(leaves[0], batch.table.codes, batch.table.layout)
     held = dataclasses.replace(batch, table=table, alpha=leaves[1], sigma=leaves[2])

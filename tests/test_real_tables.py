@@ -81,10 +81,8 @@ def capped(*columns: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     return lambda frame: frame.assign(**{name: cap_categories(frame[name], keep=50) for name in columns})
 
 
-ARFF = (
-    r"files of this kind are not known: save the lines below @data as \.csv .* header=False and missing_values=\['\?'\]"
-)
-MANY = r"too many categories: drop the column; if it holds dates, convert them, .*pandas\.to_datetime.*cap_categories"
+ARFF = r"not known .*: save the lines below @data as \.csv .* header=False and missing_values=\['\?'\]"
+MANY = r"too many categories: drop the column, .*; if it holds dates, convert.*pandas\.to_datetime.*cap_categories"
 NAMED = r"different string in nearly every row \(free text or an identifier\): drop the column"
 NUMBERS = r"first line holds numbers such as .* read as the header; if it is none, pass header=False"
 TWICE = r"column names .* more than once in line 1: .* if that line is no header, pass header=False"
@@ -92,7 +90,7 @@ UNMARKED = r"holds '\?' in .*missing_values=\['\?'\]"
 
 CASES = [
     Case("adult/adult.data.gz", BARE, warned=NUMBERS),
-    Case("adult/adult.test.gz", BARE, mend=renamed, refused=r"not known: .* rename it to end in \.csv"),
+    Case("adult/adult.test.gz", BARE, mend=renamed, refused=r"not known .* rename it to end in \.csv"),
     Case(
         "air_quality/AirQualityUCI.csv.gz",
         {"missing_values": [-200]},

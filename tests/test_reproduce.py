@@ -193,7 +193,7 @@ class TestPlan:
         assert (made["missdiff-paper"].preset, made["missdiff-paper"].steps) == ("paper", 3)
         assert made["missdiff-paper"].settings == {"diffusion.steps": 3, "network.channels": 8, "draws": 2}
         assert (made["missdiff-default"].preset, made["missdiff-default"].steps) == ("default", 5)
-        assert made["missdiff-default"].refine is False
+        assert made["missdiff-default"].refine == 0
         assert type(made["mean-mode"]).__name__ == "MeanModeImputer"
 
 

@@ -13,7 +13,7 @@ from missdiff_fast._engine import tiling
 from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
 from missdiff_fast._engine.protocols import Tile
 from missdiff_fast._engine.sampling import draw, fill
-from missdiff_fast._engine.tiling import TILE, tiles, unknown
+from missdiff_fast._engine.tiling import TILE, shrinking, tiles, unknown
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.networks import Denoiser
@@ -33,9 +33,9 @@ class Exact(nn.Module):
         return torch.cat([scores, prior + x[:, 2:] / variance, torch.zeros(len(x), 2)], 1)
 
 
-def _draw(known: EncodedTable, backend: Backend, seed: int = 0, steps: int = 20) -> Tensor:
+def _draw(known: EncodedTable, backend: Backend, seed: int = 0, steps: int = 20, first_row: int = 0) -> Tensor:
     solver = SolverConfig(steps=steps, sigma_min=0.02, rho=5.0)
-    return torch.cat([x for _, _, x in draw(Exact(), known, solver, backend, seed)])
+    return torch.cat([x for _, _, x in draw(Exact(), known, solver, backend, seed, first_row=first_row)])
 
 
 def test_the_right_distribution(any_backend: Backend) -> None:
@@ -62,6 +62,33 @@ def test_a_row_depends_on_its_number_alone(any_backend: Backend) -> None:
     assert torch.equal(_draw(unknown(7, LAYOUT, CPU), any_backend), longer[:7])
     assert torch.equal(_draw(unknown(TILE + 1, LAYOUT, CPU), any_backend), longer[: TILE + 1])
     assert not torch.equal(longer[:50], longer[TILE:])
+
+
+@pytest.mark.parametrize("first", [0, 7, TILE - 1, TILE, TILE + 20])
+def test_a_table_may_begin_at_any_row(any_backend: Backend, first: int) -> None:
+    known = unknown(TILE + 50, LAYOUT, CPU)
+    known.continuous[::3, 1] = 0.5
+    whole = _draw(known, any_backend)
+    assert torch.equal(_draw(known.rows(slice(first, None)), any_backend, first_row=first), whole[first:])
+    assert _draw(known.rows(slice(first, first + 9)), any_backend, first_row=first).shape == (9, 5)
+    if first:
+        assert not torch.equal(_draw(known.rows(slice(first, None)), any_backend), whole[first:])
+
+
+def test_smaller_tiles_keep_the_rows_numbers() -> None:
+    table, numbers = unknown(700, LAYOUT, CPU), []
+
+    def work(start: int, piece: EncodedTable) -> Tensor:
+        if len(piece) > 256:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        numbers.append(start)
+        return torch.arange(start, start + len(piece))[:, None]
+
+    with pytest.warns(RuntimeWarning, match="going on with 256"):
+        parts = list(shrinking(table, Tile(1024, padded=True), work, first_row=600))
+    assert numbers == [512, 768, 1024, 1280]
+    assert [(start, stop) for start, stop, _ in parts] == [(0, 168), (168, 424), (424, 680), (680, 700)]
+    assert torch.cat([x for _, _, x in parts])[:, 0].tolist() == list(range(600, 1300))
 
 
 def test_native_rows_need_no_company(native_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +206,7 @@ def test_cells_that_are_not_finite_are_an_error(any_backend: Backend) -> None:
 def test_an_ops_error_that_a_gpu_had_no_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ops of the stable ABI raise a plain RuntimeError: the allocator's own count tells it from others."""
     refusals, table = iter([0, 1, 1, 1, 1, 1]), unknown(600, LAYOUT, CPU)
-    monkeypatch.setattr(tiling, "_refusals", lambda device: next(refusals))
+    monkeypatch.setattr(tiling, "_out_of_memory_count", lambda device: next(refusals))
 
     def work(start: int, piece: EncodedTable) -> Tensor:
         if len(piece) > 300:

@@ -62,6 +62,6 @@ def test_refusals_name_all_columns_and_kinds() -> None:
     with pytest.raises(
         ValueError,
         match=r"^columns 'a' \(2 of 9 cells\); 5 \(1 of 9 cells\) have infinite values: rep.*\. "
-        r"Also, column 'c' has no observed cell: each ",
+        r"Also, column 'c' has no observed cell: drop the column, frame\.drop",
     ):
         refusals.raise_any()

@@ -80,7 +80,7 @@ def test_pytorchs_step_is_the_reference(any_backend: Backend) -> None:
         )
         torch.testing.assert_close(stepper.step(batch, 1e-3).detach(), loss)
     stepper.finish()
-    state.write_average()
+    state.write_ema()
     torch.testing.assert_close(flatten(network), flatten(state.network), rtol=1e-3, atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""How far a kernel may be from the reference, for every op and dtype. No test has a tolerance of its own for this.
+"""Tolerances between a kernel and the reference, for every op and dtype. Tests of ops use these and no others.
 
 Run as a script, it prints the table of docs/numerics.md.
 """
@@ -16,7 +16,7 @@ class Tolerance(NamedTuple):
 
     relative: float  # of each element
     absolute: float  # of each element, as a fraction of the largest expected one
-    aggregate: float  # of the whole: norm of the difference by norm of the expected, so that a bias cannot hide
+    aggregate: float  # norm of the difference over norm of the expected, which shows a bias
 
 
 EXACT = Tolerance(0.0, 0.0, 0.0)
@@ -52,16 +52,16 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
 
 
 def assert_close(op: str, actual: Tensor, expected: Tensor, dtype: torch.dtype | None = None) -> None:
-    """Hold a result against the expected one, on whatever devices they are, NaN equal to NaN.
+    """Compare a result with the expected one, on any devices; NaN equals NaN.
 
     Parameters
     ----------
     op : str
         First half of a key of `TOLERANCES`.
     actual, expected : Tensor
-        Of one shape; ``expected`` may be of a wider type.
+        Of the same shape; ``expected`` may have a wider dtype.
     dtype : torch.dtype, optional
-        Second half of the key; ``actual``'s by default.
+        Second half of the key; ``actual``'s dtype by default.
     """
     allowed = TOLERANCES[op, dtype or actual.dtype]
     actual, expected = actual.cpu(), expected.cpu()
@@ -70,7 +70,7 @@ def assert_close(op: str, actual: Tensor, expected: Tensor, dtype: torch.dtype |
         assert torch.equal(actual, expected), f"{op}: {int((actual != expected).sum())} elements are not equal"
         return
     actual, expected = actual.double(), expected.double()
-    assert torch.equal(actual.isnan(), expected.isnan()), f"{op}: NaN at different bin_index"
+    assert torch.equal(actual.isnan(), expected.isnan()), f"{op}: NaN in different places"
     actual, expected = actual.nan_to_num(nan=0.0), expected.nan_to_num(nan=0.0)
     scale = float(expected.abs().max()) if expected.numel() else 0.0
     torch.testing.assert_close(actual, expected, rtol=allowed.relative, atol=allowed.absolute * scale)

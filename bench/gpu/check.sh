@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Proves the CUDA kernels on the card of this machine: builds them in place, runs the tests that concern a card, runs
-# NVIDIA's memory and race checkers over every op, and measures everything against PyTorch; within six minutes.
+# Builds the CUDA kernels in place for the card of this machine, calls each op once, runs the tests that concern a card,
+# runs NVIDIA's memory and race checkers over every op, and measures everything against PyTorch; within six minutes.
 #
 #   bench/gpu/check.sh [--out FOLDER] [--seconds N]     # needs a card
 #   bench/gpu/check.sh --dry-run [--out FOLDER]         # needs nvcc alone: builds, and lists what would be measured
 #
-# Each step has a time limit and a log in FOLDER (build/gpu). A step that fails is told at the end and makes the exit
-# status 1; later ones run all the same. Figures go to FOLDER/gpu-CARD.json and to bench/results. Nothing is downloaded,
-# and no setting of the card is touched.
+# Each step has a time limit and a log in FOLDER (build/gpu). A failed step is named at the end and makes the exit status
+# 1; later steps run all the same. Figures go to FOLDER/ops_CARD.json and to bench/results. Nothing is downloaded, and no
+# setting of the card is changed. Beside PyTorch and the build's tools it needs pytest.
 #
 # PYTHON               the interpreter (python3)
-# MISSDIFF_CUDA_ARCH   what to build for (the card's own; 90 for a dry run)
-# MISSDIFF_COMMIT      the commit, where there is no Git
+# MISSDIFF_CUDA_ARCH   the architecture to build for (the card's own; 90 for a dry run)
+# MISSDIFF_COMMIT      the commit, if there is no Git
 
 set -uo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -41,17 +41,17 @@ cd "$ROOT" || exit 2
 # The package is not installed: it is this folder, and its extensions are built beside its modules.
 export PYTHONPATH=$ROOT:$ROOT/bench:$ROOT/tests${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONUNBUFFERED=1
-FAILED=() TOLD=()
+FAILED=() NOTES=()
 
-RESERVE=120 # seconds that are kept for measuring
+RESERVE=120 # seconds kept for measuring
 
-# step NAME LIMIT COMMAND...: the command, its output in NAME.log, within so many seconds and what is left of all.
+# step NAME LIMIT COMMAND...: run the command within LIMIT seconds and the time left, its output in NAME.log.
 step() {
     local name=$1 limit=$2 status began=$SECONDS left=$((SECONDS_IN_ALL - SECONDS - RESERVE))
     shift 2
     ((limit < left)) || limit=$left
     if ((limit < 5)); then
-        echo "$name: NOT RUN, for want of time"
+        echo "$name: NOT RUN, too little time is left"
         return 1
     fi
     timeout -k 10 "$limit" "$@" >"$OUT/$name.log" 2>&1
@@ -77,9 +77,10 @@ find_tool() {
     command -v "$1" || { [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/$1 ]] && echo "${CUDA_HOME:-/usr/local/cuda}/bin/$1"; }
 }
 
-"$PYTHON" -c 'import numpy, pandas, pyarrow, pybind11, safetensors, setuptools, torch, tqdm
+"$PYTHON" -c 'import numpy, pandas, pyarrow, pybind11, pytest, safetensors, setuptools, torch, tqdm
 assert int(setuptools.__version__.split(".")[0]) >= 77, f"setuptools {setuptools.__version__} is older than 77"' || exit 2
-step facts 60 "$PYTHON" -m gpu.card || fail facts
+step facts 60 "$PYTHON" -c 'import json, store, torch
+print(json.dumps(store.facts(torch.device("cuda" if torch.cuda.is_available() else "cpu")), indent=1))' || fail facts
 [[ -s $OUT/facts.log ]] && grep -E '"(name|driver|nvcc|torch|cuda|python|commit)"' "$OUT/facts.log"
 ARCH=$("$PYTHON" -c 'import torch; print("%d%d" % torch.cuda.get_device_capability() if torch.cuda.is_available() else "")' 2>/dev/null)
 if [[ -z $ARCH && -z $DRY ]]; then
@@ -98,17 +99,20 @@ if [[ -n $DRY ]]; then
     step build 1500 "${BUILD[@]}" || fail build
     echo "tests that would run with -k cuda:"
     "$PYTHON" -m gpu.pick_tests | sed "s|^$ROOT/|    |"
-    "$PYTHON" -m gpu.plan || FAILED+=(plan)
+    echo "what would be measured, in order:"
+    "$PYTHON" -m pytest bench --device cuda --collect-only -q -p no:cacheprovider || FAILED+=(collect)
+    "$PYTHON" bench/plan.py || FAILED+=(plan)
 else
     step build 150 "${BUILD[@]}" || fail build
+    step smoke 60 "$PYTHON" -m gpu.small_case --apart || fail smoke 40
 
     mapfile -t FILES < <("$PYTHON" -m gpu.pick_tests 2>"$OUT/left-out.log")
     WORKERS=()
     "$PYTHON" -c 'import xdist' 2>/dev/null && WORKERS=(-n 4)
-    # cuBLAS asks for the workspace where PyTorch is to be deterministic, as the tests have it.
+    # The tests make PyTorch deterministic, and cuBLAS then needs this workspace.
     PYTEST=(env CUBLAS_WORKSPACE_CONFIG=:4096:8 "$PYTHON" -m pytest -q -p no:cacheprovider
         --continue-on-collection-errors --maxfail=40 "${WORKERS[@]}")
-    # First what only a card can show; then the ops' cases of both devices, but for those in which PyTorch compiles.
+    # First the tests that only a card can run; then the ops' tests of both devices, except those that compile.
     FIRST=() REST=()
     for file in "${FILES[@]}"; do
         case ${file##*/} in
@@ -129,7 +133,7 @@ else
     if [[ -n $SANITIZER ]]; then
         pids=() tools=(memcheck racecheck)
         for tool in "${tools[@]}"; do
-            # Without PyTorch's cache each tensor is an allocation of its own, past whose end nothing may be touched.
+            # Without PyTorch's cache each tensor is an allocation of its own, so an access past its end shows.
             step "$tool" 90 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$SANITIZER" --tool "$tool" --error-exitcode 9 \
                 --report-api-errors no "$PYTHON" -m gpu.small_case &
             pids+=($!)
@@ -137,26 +141,35 @@ else
         for i in "${!tools[@]}"; do
             wait "${pids[$i]}" && continue
             if grep -qi "device not supported" "$OUT/${tools[$i]}.log"; then
-                TOLD+=("${tools[$i]}: skipped, compute-sanitizer does not support this machine's device")
+                NOTES+=("${tools[$i]}: skipped, compute-sanitizer does not support this machine's device")
             else
                 fail "${tools[$i]}"
             fi
         done
     else
-        TOLD+=("memcheck, racecheck: skipped, compute-sanitizer was not found")
-        step small_case 60 "$PYTHON" -m gpu.small_case || fail small_case
+        NOTES+=("memcheck, racecheck: skipped, compute-sanitizer was not found")
     fi
 
-    NAME=gpu-$("$PYTHON" -c 'import torch; from gpu.card import name, slug; print(slug(name(torch.device("cuda"))))').json
-    RESERVE=0 LEFT=$((SECONDS_IN_ALL - SECONDS - 15))
-    step measure $((LEFT + 10)) "$PYTHON" -m gpu.measure --out "$OUT/$NAME" --seconds "$LEFT" || fail measure 40
-    if [[ -s $OUT/$NAME ]]; then
-        mkdir -p bench/results && cp "$OUT/$NAME" "bench/results/$NAME"
-        "$PYTHON" -m gpu.summary "$OUT/$NAME"
+    STORE=$OUT/$("$PYTHON" -c 'import store, torch; print(store.card_file(torch.cuda.get_device_name()).name)')
+    rm -f "$STORE"
+    RESERVE=0 RESUME=()
+    # Status 9: an error in a kernel has made the card unusable for its process; another goes on with what is left.
+    for _ in 1 2 3 4; do
+        LEFT=$((SECONDS_IN_ALL - SECONDS - 15))
+        step "measure${RESUME:+-again}" $((LEFT + 10)) "$PYTHON" -m pytest bench --device cuda -q -p no:cacheprovider \
+            --seconds "$LEFT" --save-results --store "$STORE" "${RESUME[@]}"
+        status=$?
+        ((status == 0)) || fail "measure${RESUME:+-again}" 40
+        ((status == 9)) || break
+        RESUME=(--resume)
+    done
+    if [[ -s $STORE ]]; then
+        cp "$STORE" bench/results/
+        "$PYTHON" -m gpu.summary "$STORE"
     fi
 fi
 
-for line in "${TOLD[@]}"; do echo "$line"; done
+for line in "${NOTES[@]}"; do echo "$line"; done
 echo "all: $SECONDS s; logs in $OUT"
 if ((${#FAILED[@]})); then
     echo "FAILED: ${FAILED[*]}"

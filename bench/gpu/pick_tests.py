@@ -1,4 +1,4 @@
-"""The test files that concern a card and can be collected here, one a line; on stderr those that lack a package.
+"""Print the test files that use a device and can be collected here; on stderr, those that lack a package.
 
 PYTHONPATH=.:bench python bench/gpu/pick_tests.py [FOLDER]
 """
@@ -53,7 +53,7 @@ def main() -> None:
     """Print them."""
     files, lacking = pick(Path(sys.argv[1]) if len(sys.argv) > 1 else TESTS)
     for path, names in lacking.items():
-        print(f"left out: {path.name}, for want of {', '.join(names)}", file=sys.stderr)
+        print(f"left out: {path.name}, which needs {', '.join(names)}", file=sys.stderr)
     print("\n".join(map(str, files)))
 
 

@@ -2,9 +2,9 @@
 
     python bench/gpu/resources.py [--save]
 
-Kernels that take more registers, or spill more of them to memory, than csrc/cuda/resources.json allows are told, and so
-are kernels that it does not know; the exit status is then 1. ``--save`` stores what the build took. Needs a build with
-MISSDIFF_CUDA=on in the project's folder.
+Kernels that use or spill more registers than csrc/cuda/resources.json allows are reported, and so are kernels that it
+does not know; the exit status is then 1. ``--save`` stores what the build took. Needs a build in the project's folder
+with MISSDIFF_CUDA=on and CMAKE_ARGS=-DMISSDIFF_RECORD_RESOURCES=ON.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def parse(text: str) -> Iterator[tuple[str, str, Taken]]:
 def demangle(names: Iterable[str]) -> list[str]:
     """C++ names without the namespace and the arguments."""
     done = subprocess.run(["c++filt", "-p"], input="\n".join(names), capture_output=True, text=True, check=True)
-    return [line.replace("missdiff::", "").removeprefix("void ") for line in done.stdout.splitlines()]
+    return [
+        line.replace("missdiff::", "").replace("cuda::", "").removeprefix("void ") for line in done.stdout.splitlines()
+    ]
 
 
 def logs() -> list[Path]:
@@ -111,7 +113,7 @@ def main() -> int:
     parser.add_argument("--save", action="store_true")
     save, taken = parser.parse_args().save, of_build(logs())
     if not taken:
-        print("no build with MISSDIFF_CUDA=on was found in build/", file=sys.stderr)
+        print("build/ holds no build with MISSDIFF_CUDA=on and MISSDIFF_RECORD_RESOURCES=ON", file=sys.stderr)
         return 1
     if save:
         write(taken)

@@ -1,11 +1,14 @@
-"""Each op once on a few odd sizes, held to the reference on the CPU: what the memory and race checkers are run over.
+"""Each op once on a few odd sizes, compared with the reference on the CPU: what the memory and race checkers run over.
 
-PYTHONPATH=.:bench:tests python bench/gpu/small_case.py [--device cuda]
+PYTHONPATH=.:bench:tests python bench/gpu/small_case.py [--device cuda] [--apart | --only NAME]
+
+With --apart each op has a process of its own, since an error in a kernel makes the card unusable for its process.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -160,7 +163,7 @@ def mlp_train_step(batch: Batch, device: torch.device) -> None:
         state, b = TrainingState.of(network), on(where, batch)
         arguments = state, b.table, b.rows, b.states, b.states, b.sigma, b.weight, b.key
         losses = torch.stack([module.mlp_train_step(*arguments, learning_rate=1e-3, decay=0.9) for _ in range(2)])
-        state.write_average()
+        state.write_ema()
         found.append([losses, *network.parameters()])
     for result, truth in zip(*found, strict=True):
         _near(result, truth, PRECISIONS["bfloat16"])
@@ -176,13 +179,23 @@ CASES: dict[str, Case] = {
 
 
 def main() -> int:
-    """Print a line for each op and layout; 1 where one is wrong or missing."""
+    """Print a line for each op and layout; 1 if one is wrong or missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    device, failed = torch.device(parser.parse_args().device), 0
+    parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--only", choices=list(CASES))
+    arguments = parser.parse_args()
+    if arguments.apart:
+        command = [sys.executable, __file__, "--device", arguments.device, "--only"]
+        processes = [subprocess.Popen([*command, name]) for name in CASES]
+        statuses = [process.wait() for process in processes]
+        return int(any(statuses))
+    device, failed = torch.device(arguments.device), 0
     for layout in ("mixed", "no_continuous", "no_categorical"):
         batch: Any = make_batch(LAYOUTS[layout], batch=67)
         for name, case in CASES.items():
+            if arguments.only not in (None, name):
+                continue
             try:
                 case(batch, device)
             except Exception:

@@ -1,46 +1,27 @@
-#include <algorithm>
+#include "adamw.h"
 
-#include "update.h"
+#include "../calls/adamw.h"
 
-namespace missdiff {
-namespace {
+namespace missdiff::cpu {
 
-float* read_flat(Tensor& t, const char* name, int64_t size) {
-  check_type(t, name, {ScalarType::Float});
-  check_shape(t, name, {size});
-  STD_TORCH_CHECK(t.is_contiguous(), name, " must be contiguous");
-  return t.mutable_data_ptr<float>();
-}
-
-void adamw(Tensor weights,            // [P] as the next four
-           Tensor mean,               // first moments
-           Tensor square,             // second moments
-           Tensor average,            // moving average of the weights
-           const Tensor& gradient,    //
-           const Tensor& schedule) {  // [3] learning rate, number of this step from 1, decay of the average
-  check_shape(weights, "weights", {-1});
-  const int64_t size = weights.size(0), whole = size / kPanel * kPanel;
-  float* flat[] = {read_flat(weights, "weights", size), read_flat(mean, "mean", size),
-                   read_flat(square, "square", size), read_flat(average, "average", size)};
-  check_apart({flat[0], flat[1], flat[2], flat[3]}, size);
-  check_type(gradient, "gradient", {ScalarType::Float});
-  check_shape(gradient, "gradient", {size});
-  check_type(schedule, "schedule", {ScalarType::Double});
-  check_shape(schedule, "schedule", {3});
-  const Tensor gradient_ = torch::stable::contiguous(gradient), schedule_ = torch::stable::contiguous(schedule);
-  const float* from = gradient_.const_data_ptr<float>();
-  const double* numbers = schedule_.const_data_ptr<double>();
-  update(update_args(from, 1, whole, flat[0], flat[1], flat[2], flat[3], numbers));
+void launch(const AdamwCall<Device>& call) {
+  const int64_t size = call.weights.size(0), whole = size / kPanel * kPanel;
+  float* const flat[] = {call.weights.mutable_data_ptr<float>(), call.mean.mutable_data_ptr<float>(),
+                         call.square.mutable_data_ptr<float>(), call.average.mutable_data_ptr<float>()};
+  const float* gradient = call.gradient.const_data_ptr<float>();
+  const double* schedule = call.schedule.const_data_ptr<double>();
+  run_adamw(adamw_args(gradient, 1, whole, flat[0], flat[1], flat[2], flat[3], schedule));
   if (whole == size) return;
-  // The kernel works on whole panels: the rest is brought to one.
+  // The kernel works on whole panels: the rest is copied into one.
   alignas(64) float rest[5][kPanel] = {};
   for (int i = 0; i < 4; ++i) std::copy(flat[i] + whole, flat[i] + size, rest[i]);
-  std::copy(from + whole, from + size, rest[4]);
-  update(update_args(rest[4], 1, kPanel, rest[0], rest[1], rest[2], rest[3], numbers));
+  std::copy(gradient + whole, gradient + size, rest[4]);
+  run_adamw(adamw_args(rest[4], 1, kPanel, rest[0], rest[1], rest[2], rest[3], schedule));
   for (int i = 0; i < 4; ++i) std::copy(rest[i], rest[i] + (size - whole), flat[i] + whole);
 }
 
-}  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cpu
 
-STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CPU, m) { m.impl("adamw", TORCH_BOX(&missdiff::adamw)); }
+STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CPU, m) {
+  m.impl("adamw", TORCH_BOX(&missdiff::adamw<missdiff::cpu::Device>));
+}

@@ -3,10 +3,11 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
-#define MISSDIFF_NAME(name, Args) , &MISSDIFF_TABLE::name
+#define MISSDIFF_NAME(name, Args) \
+  , { &MISSDIFF_TABLE::name, &MISSDIFF_TABLE::name##_bytes }
 
 #define MISSDIFF_TABLE baseline
 const Kernels kBaseline = {"baseline" MISSDIFF_KERNELS(MISSDIFF_NAME)};
@@ -41,6 +42,6 @@ const Kernels& kernels() {
   return chosen;
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cpu
 
-const char* missdiff_simd() { return missdiff::kernels().name; }
+const char* missdiff_simd() { return missdiff::cpu::kernels().name; }

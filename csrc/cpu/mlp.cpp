@@ -1,120 +1,130 @@
-#include "launch.h"
+#include "../calls/mlp.h"
 
-namespace missdiff {
+#include "adamw.h"
+#include "kernels/scratch.h"
+#include "loss.h"
+
+namespace missdiff::cpu {
 namespace {
 
-int64_t encoded_width(const Tensor& x) {
-  check_shape(x, "x", {-1, -1});
-  return x.size(1);
+constexpr int64_t kFloat32 = 0;      // the only precision of the CPU's kernels
+constexpr int64_t kMostBuffers = 8;  // of gradients; one thread fills each
+
+thread_local KeptMemory kept_batch, kept_scratch;
+
+MlpArgs network_args(const NetworkTensors<Device>& network) {
+  MlpArgs args{};
+  args.columns = network.columns.get();
+  args.weights = network.weights.const_data_ptr<float>();
+  args.width = network.width();
+  args.blocks = network.blocks();
+  args.steps = network.levels.size(0);
+  args.levels = network.levels.const_data_ptr<float>();
+  args.shifts = network.shifts.const_data_ptr<float>();
+  args.states = network.states.const_data_ptr<uint8_t>();
+  args.x = network.x.const_data_ptr<float>();
+  args.num_rows = network.num_rows();
+  return args;
 }
 
-// A network and a batch of rows, kept alive while a kernel reads them.
-struct Network {
-  OwnedColumns owned;
-  Tensor x, states, weights, levels, shifts;
-  MlpArgs args{};
+int64_t num_tiles(const MlpArgs& args) { return (args.num_rows + kMlpRows - 1) / kMlpRows; }
 
-  Network(const Tensor& x_, const Tensor& states_, const Tensor& weights_, const Tensor& offsets, const Tensor& levels_,
-          const Tensor& shifts_)
-      : owned(offsets, encoded_width(x_)) {
-    const Columns& columns = owned.get();
-    check_type(x_, "x", {ScalarType::Float});
-    check_shape(x_, "x", {-1, columns.width});
-    check_type(states_, "states", {ScalarType::Byte});
-    check_shape(states_, "states", {x_.size(0), columns.continuous + columns.categorical});
-    check_type(weights_, "weights", {ScalarType::Float});
-    check_shape(weights_, "weights", {-1});
-    check_type(levels_, "levels", {ScalarType::Float});
-    check_shape(levels_, "levels", {-1});
-    check_type(shifts_, "shifts", {ScalarType::Float});
-    check_shape(shifts_, "shifts", {levels_.size(0), -1, -1});
-    x = torch::stable::contiguous(x_);
-    states = torch::stable::contiguous(states_);
-    weights = torch::stable::contiguous(weights_);
-    levels = torch::stable::contiguous(levels_);
-    shifts = torch::stable::contiguous(shifts_);
-    args.columns = columns;
-    args.weights = weights.const_data_ptr<float>();
-    args.blocks = shifts.size(1);
-    args.width = shifts.size(2);
-    args.steps = levels.size(0);
-    args.levels = levels.const_data_ptr<float>();
-    args.shifts = shifts.const_data_ptr<float>();
-    args.states = states.const_data_ptr<uint8_t>();
-    args.x = x.const_data_ptr<float>();
-    args.num_rows = x.size(0);
-    STD_TORCH_CHECK(args.width >= 1, "shifts must be [steps, blocks, width] with a width of at least 1");
-    const int64_t W = whole_panels(args.width), J = columns.continuous + columns.categorical;
-    const int64_t outputs = whole_panels(columns.width + columns.continuous);
-    const int64_t wanted =
-        (columns.width + 2 * J + 1) * W + args.blocks * mlp_block_floats(args.width) + (args.width + 1) * outputs;
-    STD_TORCH_CHECK(reinterpret_cast<uintptr_t>(args.weights) % 64 == 0, "weights must be aligned to 64 bytes");
-    STD_TORCH_CHECK(weights.size(0) == wanted, "weights hold ", weights.size(0), " numbers, not the ", wanted,
-                    " of a network of this width");
-  }
+// Arrays of a training step that all threads read or write.
+struct StepMemory {
+  float *x, *prediction, *grad, *gradients, *transposed;
 
-  void run(int (*kernel)(const MlpArgs&, int64_t, int64_t, char*)) const {
-    const size_t bytes = mlp_scratch_bytes(args.columns, args.width);
-    if (args.columns.width == 0) return;  // nothing to write
-    torch::stable::parallel_for(0, (args.num_rows + kMlpRows - 1) / kMlpRows, 1, [&](int64_t begin, int64_t end) {
-      ThreadMemory memory(bytes);
-      kernel(args, begin, end, memory.get());
-    });
+  StepMemory(const MlpTrainArgs& args, Scratch& scratch) {
+    const Columns& columns = args.perturb.batch.columns;
+    const int64_t B = args.perturb.batch.num_rows, outputs = columns.width + columns.continuous;
+    x = scratch.take<float>(B * columns.width);
+    prediction = scratch.take<float>(B * outputs);
+    grad = scratch.take<float>(B * outputs);
+    gradients = scratch.take<float>(args.buffers * args.num_weights);
+    transposed = scratch.take<float>(mlp_transposed_floats(columns, args.width, args.blocks));
   }
 };
 
-constexpr int64_t kFloat32 = 0;  // the only precision of a CPU's kernels, in the numbers of the CUDA ones
-
-void check_precision(int64_t precision) {
-  STD_TORCH_CHECK(precision == kFloat32, "on the CPU precision must be 0 (float32), not ", precision);
-}
-
-Tensor mlp_sample(const Tensor& x,             // [B, D]
-                  const Tensor& states,        // [B, J]
-                  const Tensor& weights,       // packed
-                  const Tensor& offsets,       // [K + 1]
-                  const Tensor& levels,        // [steps]
-                  const Tensor& shifts,        // [steps, blocks, W]
-                  const Tensor& coefficients,  // [steps, 4]
-                  const Tensor& rows,          // [B]
-                  const Tensor& keys,          // [steps, 2]
-                  int64_t precision) {
-  check_precision(precision);
-  Network network(x, states, weights, offsets, levels, shifts);
-  const int64_t steps = network.args.steps;
-  check_type(coefficients, "coefficients", {ScalarType::Float});
-  check_shape(coefficients, "coefficients", {steps, 4});
-  check_type(rows, "rows", {ScalarType::Long});
-  check_shape(rows, "rows", {x.size(0)});
-  check_type(keys, "keys", {ScalarType::Long});
-  check_shape(keys, "keys", {steps, 2});
-  const Tensor coefficients_ = torch::stable::contiguous(coefficients), rows_ = torch::stable::contiguous(rows);
-  const Tensor keys_ = torch::stable::contiguous(keys);
-  Tensor out = allocate(x, {x.size(0), x.size(1)}, ScalarType::Float);
-  network.args.coefficients = coefficients_.const_data_ptr<float>();
-  network.args.rows = rows_.const_data_ptr<int64_t>();
-  network.args.keys = keys_.const_data_ptr<int64_t>();
-  network.args.out = out.mutable_data_ptr<float>();
-  network.run(kernels().mlp_sample);
-  return out;
-}
-
-Tensor mlp_predict(const Tensor& x, const Tensor& states, const Tensor& weights, const Tensor& offsets,
-                   const Tensor& level,  // [1]
-                   const Tensor& shifts, int64_t precision) {
-  check_precision(precision);
-  Network network(x, states, weights, offsets, level, shifts);
-  check_shape(level, "level", {1});
-  Tensor out = allocate(x, {x.size(0), x.size(1) + network.args.columns.continuous}, ScalarType::Float);
-  network.args.out = out.mutable_data_ptr<float>();
-  network.run(kernels().mlp_predict);
-  return out;
-}
-
 }  // namespace
-}  // namespace missdiff
+
+void check_weights(const NetworkTensors<Device>& network) {
+  STD_TORCH_CHECK(network.precision == kFloat32, "on the CPU precision must be 0 (float32), not ", network.precision);
+  check_type(network.weights, "weights", {ScalarType::Float});
+  check_alignment(network.weights, "weights", 64);
+  const Columns& columns = network.columns.get();
+  const int64_t W = network.width(), J = columns.continuous + columns.categorical;
+  const int64_t wanted = (columns.width + 2 * J + 1) * whole_panels(W) + network.blocks() * mlp_block_floats(W) +
+                         (W + 1) * whole_panels(columns.width + columns.continuous);
+  STD_TORCH_CHECK(network.weights.size(0) == wanted, "weights hold ", network.weights.size(0), " numbers, not the ",
+                  wanted, " of a network of this width");
+}
+
+void launch(const MlpSampleCall<Device>& call) {
+  MlpArgs args = network_args(call.network);
+  args.coefficients = call.coefficients.const_data_ptr<float>();
+  args.rows = call.rows.const_data_ptr<int64_t>();
+  args.keys = call.keys.const_data_ptr<int64_t>();
+  args.out = call.out.mutable_data_ptr<float>();
+  run(kernels().mlp_sample, args, num_tiles(args), 1);
+}
+
+void launch(const MlpPredictCall<Device>& call) {
+  MlpArgs args = network_args(call.network);
+  args.out = call.out.mutable_data_ptr<float>();
+  run(kernels().mlp_predict, args, num_tiles(args), 1);
+}
+
+int64_t training_floats(const BatchTensors<Device>& batch, int64_t width, int64_t blocks, int64_t features) {
+  return mlp_train_floats(batch.columns.get(), width, blocks, features);
+}
+
+void launch(const MlpTrainCall<Device>& call) {
+  const BatchArgs batch = batch_args(call.batch, call.key);
+  const int64_t B = batch.num_rows;
+  const std::vector<float> ones(static_cast<size_t>(B), 1.0f);
+  std::vector<double> partials(static_cast<size_t>(num_blocks(B)));
+  const double scale = 1.0 / static_cast<double>(count(batch, false));
+  BatchArgs of_loss = batch;
+  of_loss.states = call.loss_states.const_data_ptr<uint8_t>();
+  MlpTrainArgs args{{batch, ones.data(), call.sigma.const_data_ptr(), 0.0, 1.0, nullptr},
+                    {of_loss, Type::kFloat, nullptr, call.weight.const_data_ptr(), data_or_null(call.column_weight),
+                     call.mean_weight, scale, nullptr, partials.data()},
+                    nullptr,
+                    call.width,
+                    call.blocks,
+                    call.levels.size(1),
+                    call.levels.const_data_ptr<float>(),
+                    call.weights.const_data_ptr<float>(),
+                    call.weights.size(0),
+                    nullptr,
+                    nullptr,
+                    std::min(kMostBuffers, (B + kTrainRows - 1) / kTrainRows)};
+  const KeptMemory::Loan shared(kept_batch, bytes_of<StepMemory>(args));
+  Scratch scratch(shared.get());
+  const StepMemory pieces(args, scratch);
+  args.perturb.out = pieces.x;
+  args.prediction = pieces.prediction;
+  args.loss.prediction = pieces.prediction;
+  args.loss.grad = pieces.grad;
+  args.gradients = pieces.gradients;
+  args.transposed = pieces.transposed;
+  run(kernels().mlp_transpose, args, 2 + 2 * call.blocks, 1);
+  std::atomic<bool> good{true};
+  const size_t bytes = kernels().mlp_gradients.bytes(args);
+  torch::stable::parallel_for(0, args.buffers, 1, [&](int64_t begin, int64_t end) {
+    const KeptMemory::Loan memory(kept_scratch, bytes);
+    if (kernels().mlp_gradients.run(args, begin, end, memory.get()) != 0) good.store(false, std::memory_order_relaxed);
+  });
+  check_codes(good.load());
+  run_adamw(adamw_args(args.gradients, args.buffers, args.num_weights, call.weights.mutable_data_ptr<float>(),
+                       call.mean.mutable_data_ptr<float>(), call.square.mutable_data_ptr<float>(),
+                       call.average.mutable_data_ptr<float>(), call.schedule.const_data_ptr<double>()));
+  write_loss(partials, scale, call.loss);
+}
+
+}  // namespace missdiff::cpu
 
 STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CPU, m) {
-  m.impl("mlp_sample", TORCH_BOX(&missdiff::mlp_sample));
-  m.impl("mlp_predict", TORCH_BOX(&missdiff::mlp_predict));
+  m.impl("mlp_sample", TORCH_BOX(&missdiff::mlp_sample<missdiff::cpu::Device>));
+  m.impl("mlp_predict", TORCH_BOX(&missdiff::mlp_predict<missdiff::cpu::Device>));
+  m.impl("mlp_train_step", TORCH_BOX(&missdiff::mlp_train_step<missdiff::cpu::Device>));
 }

@@ -1,36 +1,23 @@
-#include "launch.h"
+#include "../calls/perturb.h"
 
-namespace missdiff {
-namespace {
+#include "device.h"
 
-Tensor perturb(const Tensor& continuous,  // [N, C]
-               const Tensor& codes,       // [N, K]
-               const Tensor& offsets,     // [K + 1]
-               const Tensor& rows,        // [B]
-               const Tensor& states,      // [B, J]
-               const Tensor& alpha,       // [B]
-               const Tensor& sigma,       // [B]
-               const Tensor& key,         // [2]
-               int64_t width, double low, double high) {
-  const Device device(continuous);
-  const BatchTensors batch(continuous, codes, nullptr, offsets, rows, states, width);
-  const ScalarType own = continuous.scalar_type();
-  const int64_t B = rows.size(0);
-  const Tensor a = read_vector(continuous, alpha, "alpha", own, B), s = read_vector(continuous, sigma, "sigma", own, B);
-  const Tensor words = read_key(continuous, key);
-  Tensor out = empty(continuous, {B, width}, own);
-  if (width == 0) return out;
-  with_table_type(own, [&](auto table) {
+namespace missdiff::cuda {
+
+void launch(const PerturbCall<Device>& call) {
+  with_table_type(call.batch.type(), [&](auto table) {
     using T = typename decltype(table)::Type;
+    const int64_t width = call.out.size(1);
     const Tile tile = make_tile(width * static_cast<int64_t>(sizeof(T)));
-    device.launch<Perturb<T>>({batch.batch<T>(), data<T>(a), data<T>(s), data<int64_t>(words), static_cast<T>(low),
-                               static_cast<T>(high), Divider((width + 3) / 4), tile, data<T>(out)},
-                              num_tiles(tile, B));
+    call.device.start<Perturb<T>>({batch_of<T>(call.batch), data<T>(call.alpha), data<T>(call.sigma),
+                                   data<int64_t>(call.key), static_cast<T>(call.low), static_cast<T>(call.high),
+                                   Divider((width + 3) / 4), tile, mutable_data<T>(call.out)},
+                                  num_tiles(tile, call.batch.num_rows()));
   });
-  return out;
 }
 
-}  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cuda
 
-STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CUDA, m) { m.impl("perturb", TORCH_BOX(&missdiff::perturb)); }
+STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CUDA, m) {
+  m.impl("perturb", TORCH_BOX(&missdiff::perturb<missdiff::cuda::Device>));
+}

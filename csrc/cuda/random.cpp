@@ -1,29 +1,27 @@
-#include "launch.h"
+#include "../calls/random.h"
 
-namespace missdiff {
+#include "device.h"
+
+namespace missdiff::cuda {
 namespace {
 
 template <bool kNormal>
-Tensor random(const Tensor& rows, int64_t columns, const Tensor& key) {
-  const Device device(rows);
-  check_type(rows, "rows", {ScalarType::Long});
-  check_shape(rows, "rows", {-1});
-  STD_TORCH_CHECK(0 <= columns && columns < kMostWidth, "columns must be in [0, ", kMostWidth, "), but is ", columns);
-  const Tensor given = torch::stable::contiguous(rows), words = read_key(rows, key);
-  const int64_t B = rows.size(0);
-  Tensor out = empty(rows, {B, columns}, ScalarType::Float);
-  if (columns == 0) return out;
-  const Tile tile = make_tile(columns * static_cast<int64_t>(sizeof(float)));
-  device.launch<Noise<kNormal>>({data<int64_t>(given), data<int64_t>(words), B, static_cast<int>(columns),
-                                 Divider((columns + 3) / 4), tile, data<float>(out)},
-                                num_tiles(tile, B));
-  return out;
+void fill(const RandomCall<Device>& call) {
+  const Tile tile = make_tile(call.columns * static_cast<int64_t>(sizeof(float)));
+  const int64_t B = call.rows.size(0);
+  call.device.start<Random<kNormal>>(
+      {data<int64_t>(call.rows), data<int64_t>(call.key), B, static_cast<int>(call.columns),
+       Divider((call.columns + 3) / 4), tile, mutable_data<float>(call.out)},
+      num_tiles(tile, B));
 }
 
 }  // namespace
-}  // namespace missdiff
+
+void launch(const RandomCall<Device>& call) { call.normal ? fill<true>(call) : fill<false>(call); }
+
+}  // namespace missdiff::cuda
 
 STABLE_TORCH_LIBRARY_IMPL(missdiff_fast, CUDA, m) {
-  m.impl("uniform", TORCH_BOX(&missdiff::random<false>));
-  m.impl("normal", TORCH_BOX(&missdiff::random<true>));
+  m.impl("uniform", TORCH_BOX(&missdiff::uniform<missdiff::cuda::Device>));
+  m.impl("normal", TORCH_BOX(&missdiff::normal<missdiff::cuda::Device>));
 }

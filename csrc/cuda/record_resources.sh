@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs nvcc and keeps what ptxas tells of each kernel (registers, spills, shared memory) beside the object; all else that
-# it tells is printed. bench/gpu/resources.py holds it to what is stored.
+# Runs nvcc with -Xptxas=-v and writes what it prints (registers, spills and shared memory of each kernel) beside the
+# object, as OBJECT.resources; prints warnings and errors. CMake wraps nvcc in it with -DMISSDIFF_RECORD_RESOURCES=ON;
+# bench/gpu/resources.py compares the result with resources.json.
 previous= object=
 for word; do
     [ "$previous" = -o ] && object=$word

@@ -13,6 +13,7 @@ from missdiff_fast._engine.protocols import Backend, Stepper, Tile
 from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TorchStepper
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
 from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.errors import DataError, Pass
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import is_denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
@@ -56,7 +57,7 @@ class ReferenceBackend:
         x: Tensor,
         states: Tensor,
         offsets: Tensor,
-        levels: Tensor,
+        sigmas: Tensor,
         coefficients: Tensor,
         rows: Tensor,
         keys: Tensor,
@@ -64,7 +65,7 @@ class ReferenceBackend:
         precision: str = "bfloat16",
     ) -> Tensor:
         """As `missdiff_fast.ops.reference.mlp_sample`, with this backend's `step`; always float32."""
-        return reference.mlp_sample(network, x, states, offsets, levels, coefficients, rows, keys, step=self.step)
+        return reference.mlp_sample(network, x, states, offsets, sigmas, coefficients, rows, keys, step=self.step)
 
     def tile(self, network: nn.Module, device: torch.device) -> Tile:
         """As `Backend.tile`."""
@@ -102,11 +103,11 @@ class NativeBackend:
     adamw = staticmethod(ops.adamw)
     mlp_train_step = staticmethod(ops.mlp_train_step)
 
-    def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
+    def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor:
         """As `missdiff_fast.ops.mlp_predict`, or as the reference where the native pass does not take the network."""
         if _has_pass(network, x.device):
-            return ops.mlp_predict(cast(Denoiser, network), x, states, level)
-        return reference.mlp_predict(network, x, states, level)
+            return ops.mlp_predict(cast(Denoiser, network), x, states, sigma)
+        return reference.mlp_predict(network, x, states, sigma)
 
     def mlp_sample(
         self,
@@ -114,7 +115,7 @@ class NativeBackend:
         x: Tensor,
         states: Tensor,
         offsets: Tensor,
-        levels: Tensor,
+        sigmas: Tensor,
         coefficients: Tensor,
         rows: Tensor,
         keys: Tensor,
@@ -122,7 +123,7 @@ class NativeBackend:
         precision: str = "bfloat16",
     ) -> Tensor:
         """As `missdiff_fast.ops.mlp_sample`, or as the reference where the native pass does not take the network."""
-        solver = x, states, offsets, levels, coefficients, rows, keys
+        solver = x, states, offsets, sigmas, coefficients, rows, keys
         if _has_pass(network, x.device):
             return ops.mlp_sample(cast(Denoiser, network), *solver, precision=precision)
         return reference.mlp_sample(network, *solver, step=self.step)
@@ -162,7 +163,13 @@ def resolve_backend(backend: str, device: torch.device) -> Backend:
     if why is None:
         return NativeBackend()
     if backend == "native":
-        raise ValueError(f"backend='native' asked for the compiled ops on {device}, but {why}; use backend='reference'")
+        raise DataError(
+            "backend",
+            f"backend 'native' asked for the compiled ops on {device}, but {why}",
+            value=backend,
+            remedy=Pass("backend", "reference", goal="use"),
+            joint="; ",
+        )
     if device.type == "cuda":
         warnings.warn(f"missdiff_fast runs in plain PyTorch on {device}: {why}", RuntimeWarning, stacklevel=3)
     return ReferenceBackend()

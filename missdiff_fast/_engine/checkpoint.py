@@ -1,4 +1,4 @@
-"""A fitted model in one file: safetensors, with everything that is no tensor as JSON in its header. Never pickle."""
+"""A fitted model in one file: safetensors, with all that is not a tensor as JSON in the header. No pickle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Write a model; an existing file is replaced only by a whole one.
+    """Write a model; an existing file is replaced only once the new one is complete.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}")
-    data = path.read_bytes()  # by Python, as safetensors opens no file whose name is not UTF-8
+    data = path.read_bytes()  # read here, because safetensors cannot open a file whose name is not UTF-8
     try:
         tensors = load(data)
     except SafetensorError as error:
@@ -73,7 +73,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _digest(model: str, tensors: dict[str, Tensor]) -> str:
-    """A checksum of all that a file holds: nothing else would show a changed byte among the weights."""
+    """Checksum of the whole content: safetensors itself does not detect a changed byte in a tensor."""
     digest = hashlib.sha256(model.encode())
     for name in sorted(tensors):
         tensor = tensors[name]

@@ -1,7 +1,7 @@
-"""Steps that a GPU takes by itself: recorded once as a CUDA graph, and replayed without the host's help or waiting.
+"""Training steps captured in a CUDA graph, which a GPU replays without waiting for the host.
 
-A graph always reads the same memory. Inputs that differ from step to step therefore lie in a `StepBuffer`, from which
-the device takes one step's after another by a counter of its own.
+A graph always reads the same memory. Inputs that differ from step to step therefore lie in a `StepBuffer`: the device
+copies the inputs of one step after another from it, by a counter of its own.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import torch
 from torch import Tensor
 
 _ALIGNED = 16  # bytes: the widest access of a kernel
-_WARM_UP = 3  # steps before recording, in which libraries make their choices and take their memory
+_WARM_UP = 3  # steps before capture, in which libraries choose their kernels and allocate memory
 
 
 class StepBuffer:
-    """What each of many steps needs, one step after another, and what each gives.
+    """The inputs of many steps on the device, and one number that each step gives.
 
     Parameters
     ----------
     steps : int
-        How many at most.
+        The most steps.
     like : sequence of Tensor
-        What one step needs: shapes and types of `now`, and the device.
+        Inputs of one step, for their shapes, dtypes and device. `now` holds such tensors.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class StepBuffer:
         device, ends = like[0].device, [0]
         for x in like:
             ends.append(ends[-1] + -(-x.numel() * x.element_size() // _ALIGNED) * _ALIGNED)
-        # One array of all, so that a step takes its own with one copy.
+        # All inputs of a step lie in one row, so that one copy fetches them.
         self._all = torch.zeros((steps, ends[-1] // 8), dtype=torch.int64, device=device)
         self._now = torch.zeros((1, ends[-1] // 8), dtype=torch.int64, device=device)
         self._numbers, self._place = (
@@ -58,35 +58,35 @@ class StepBuffer:
         self.now = [now[a:b].view(dtype).view(x.shape) for (a, b, dtype), x in zip(bounds, like, strict=True)]
 
     def load(self, tensors: Sequence[Tensor]) -> None:
-        """Begin anew with these steps: tensors like those of `now`, with a dimension of steps before."""
+        """Set the inputs of the next steps: tensors like those of `now`, with a first dimension of steps."""
         for piece, x in zip(self._pieces, tensors, strict=True):
             piece[: len(x)].copy_(x.reshape(len(x), prod(x.shape[1:])), non_blocking=True)
         self._place.zero_()
 
     def take(self) -> None:
-        """Let `now` be the step whose turn it is."""
+        """Copy the inputs of the current step to `now`."""
         torch.index_select(self._all, 0, self._place, out=self._now)
 
     def give(self, result: Tensor) -> None:
-        """Write down a number as this step's result, and turn to the next."""
+        """Store a number as the current step's result, and go on to the next step."""
         torch.where(self._numbers == self._place, result, self.given, out=self.given)
         self._place += 1
 
     def changed(self) -> list[Tensor]:
-        """What `take` and `give` write to."""
+        """The tensors that `take` and `give` write to."""
         return [self._now, self._place, self.given]
 
 
 class CapturedStep:
-    """A step that on a GPU is recorded at its first call and replayed at every one; elsewhere it is simply called.
+    """A step that a GPU captures in a graph at the first call and replays at every call; elsewhere it is just called.
 
     Parameters
     ----------
     step : callable
-        Works on tensors that stay where they are, and must not wait for the device.
+        Works on tensors that keep their addresses, and must not wait for the device.
     changed : callable
-        Gives the tensors that the step changes. Recording leaves them as they are; one that the step has only made in
-        recording begins with zeros.
+        Gives the tensors that the step changes. Capture restores them; a tensor that the step allocates during capture
+        begins with zeros.
     device : torch.device
         Where the tensors are.
 
@@ -113,31 +113,31 @@ class CapturedStep:
             return
         with torch.cuda.device(self._device):
             if self._graph is None:
-                self._graph = self._record()
+                self._graph = self._capture()
             self._graph.replay()
 
     def release(self) -> None:
-        """Give back the memory that the graph's intermediate results take."""
+        """Release the memory of the graph's intermediate results."""
         if self._graph is not None:
             torch.cuda.current_stream(self._device).synchronize()
             self._graph.reset()
             self._graph = None
-            torch.cuda.empty_cache()  # nothing else can use what the graph had
+            torch.cuda.empty_cache()  # otherwise nothing else can use the graph's memory
 
-    def _record(self) -> torch.cuda.CUDAGraph:
+    def _capture(self) -> torch.cuda.CUDAGraph:
         side, here = torch.cuda.Stream(), torch.cuda.current_stream()
         side.wait_stream(here)
         with torch.cuda.stream(side):
             warm_up(self._step, self._changed)
         here.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=side):  # torch's own for this may be another card's
+        with torch.cuda.graph(graph, stream=side):  # torch's default stream for capture may be another card's
             self._step()
         return graph
 
 
 def warm_up(step: Callable[[], object], changed: Callable[[], Sequence[Tensor]]) -> None:
-    """Take a step a few times without a trace; arguments as of `CapturedStep`.
+    """Run warm-up steps, then restore the state; arguments as of `CapturedStep`.
 
     Examples
     --------
@@ -158,9 +158,9 @@ def warm_up(step: Callable[[], object], changed: Callable[[], Sequence[Tensor]])
 
 @contextmanager
 def allow_tf32(device: torch.device) -> Iterator[None]:
-    """Let float32 matrices be multiplied in TF32 on a GPU, whose sums stay float32; the caller's choice comes back.
+    """Enable TF32 for float32 matrix products on a GPU (sums stay float32); restore the caller's setting on exit.
 
-    A caller who has chosen by the newer settings of torch keeps that choice also within: torch refuses to mix both.
+    A setting made through torch's newer interface is left as it is, because torch refuses to mix both interfaces.
     """
     before = _allow_tf32(True) if device.type == "cuda" else None
     try:
@@ -171,9 +171,9 @@ def allow_tf32(device: torch.device) -> Iterator[None]:
 
 
 def _allow_tf32(choice: bool) -> bool | None:
-    """Choose, and give the choice before; None where it was made by the newer settings, and is left."""
+    """Set it and return the setting before, or None where torch's newer interface was used and nothing is changed."""
     matmul = torch.backends.cuda.matmul
-    with warnings.catch_warnings():  # some releases of torch tell that there are newer settings
+    with warnings.catch_warnings():  # some releases of torch warn that there is a newer interface
         warnings.simplefilter("ignore")
         try:
             before = matmul.allow_tf32

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from missdiff_fast.errors import DataError, Pass
+
 
 @contextmanager
 def plain_settings() -> Iterator[None]:
@@ -43,9 +45,12 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if resolved.type not in ("cpu", "cuda"):
         raise ValueError(f"device {device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
     if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device{_why_none()}; use "
-            "device='cpu'"
+        raise DataError(
+            "device",
+            f"device {device!r} asked for, but this torch ({torch.__version__}) finds no CUDA device{_why_none()}",
+            value=device,
+            remedy=Pass("device", "cpu", goal="use"),
+            joint="; ",
         )
     if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device {device!r} asked for, but there are {torch.cuda.device_count()} CUDA devices, from 0")

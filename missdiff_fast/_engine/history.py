@@ -1,4 +1,4 @@
-"""The course of a training: what is kept of it, and the progress bar."""
+"""Loss history and progress bar of a training."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from tqdm import tqdm
 
+from missdiff_fast.errors import Adjust, DivergedError
+
 _LOG_EVERY = 50
 
 
@@ -16,8 +18,8 @@ _LOG_EVERY = 50
 class History:
     """The mean loss of every 50 steps, counted over all phases.
 
-    Losses of different phases do not compare: in refinement draws are judged too, and the divisor is the number of all
-    cells, as the table is complete there.
+    Losses of different phases are not comparable: in refinement the loss includes drawn cells, and its divisor is the
+    number of all cells, because the table is complete.
     """
 
     step: list[int] = field(default_factory=list)
@@ -26,23 +28,23 @@ class History:
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, step: int, loss: float) -> None:
-        """One point of the curve; seconds are wall time since training began."""
+        """Add one point of the curve, with the wall time since training began."""
         self.step.append(step)
         self.loss.append(loss)
         self.seconds.append(round(time.perf_counter() - self.started, 3))
 
 
 class Progress:
-    """Takes the loss of every step, adds its mean to a history now and then, and draws a bar.
+    """Takes the loss of every step, adds the mean of every 50 to a history, and draws a progress bar.
 
     Parameters
     ----------
     history : History
-        Taken further.
+        Extended in place.
     name : str
         For the progress bar.
     steps : int
-        How many there will be.
+        How many steps there will be.
     verbose : bool
         Whether to draw the bar where stderr is a terminal.
     first_step : int
@@ -62,15 +64,15 @@ class Progress:
 
     @property
     def until_log(self) -> int:
-        """How many steps there are up to the next point of the curve."""
+        """Number of steps up to the next point of the curve."""
         return min(_LOG_EVERY - self._done % _LOG_EVERY, self._steps - self._done)
 
     def add(self, loss: Tensor, steps: int = 1) -> None:
-        """A step taken, or some up to the next point, ``loss`` the sum of theirs.
+        """Count one step, or several up to the next point; ``loss`` is the sum of their losses.
 
         Raises FloatingPointError where the loss is no longer finite.
         """
-        # Summed where it is, and fetched once in a while: a GPU is not waited for at every step.
+        # Summed on the device and fetched once for each point: waiting at every step would stall a GPU.
         self._running = self._running + loss.detach()
         self._done += steps
         if self._done % _LOG_EVERY == 0 or self._done == self._steps:
@@ -80,6 +82,7 @@ class Progress:
 
     def _log(self, step: int, loss: float) -> None:
         if not math.isfinite(loss):
-            raise FloatingPointError(f"the loss is {loss} at step {step}: training diverged; use a lower learning_rate")
+            problem = f"the loss is {loss} at step {step}: training diverged"
+            raise DivergedError("loss", problem, value=loss, remedy=Adjust("lower", ("learning_rate",)), joint="; ")
         self._history.add(step, loss)
         self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)

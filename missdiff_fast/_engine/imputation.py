@@ -1,4 +1,4 @@
-"""Imputation in one pass: conditional means and category probabilities of the missing cells."""
+"""Imputation in one pass of the network: conditional means and category probabilities of the missing cells."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.table.encoded import EncodedTable
 
-_PROBE_SHARE = 0.2  # of a row's observed cells, hidden to see how well they are imputed
+_PROBE_SHARE = 0.2  # of a row's observed cells, hidden to measure how well they are imputed
 _PROBE_ROWS = 2048  # of one call of the network
 
 
@@ -22,9 +23,9 @@ _PROBE_ROWS = 2048  # of one call of the network
 def one_pass(
     network: nn.Module, table: EncodedTable, backend: Backend, *, verbose: bool = False
 ) -> Iterator[tuple[int, int, Tensor, Tensor]]:
-    """Observed columns clean, missing ones hidden, and one call of the network for each tile of rows.
+    """Call the network once for each tile of rows, with observed columns clean and missing ones hidden.
 
-    A progress bar is drawn if ``verbose``, where stderr is a terminal.
+    ``verbose`` draws a progress bar, where stderr is a terminal.
 
     Yields
     ------
@@ -42,21 +43,20 @@ def one_pass(
         return backend.mlp_predict(network, x, states, ones[:1])
 
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
-        for start, stop, padded in shrinking(table, backend.tile(network, table.device), work):
-            prediction = padded[: stop - start]
+        for start, stop, prediction in shrinking(table, backend.tile(network, table.device), work):
             bar.update(stop - start)
             if not bool(torch.isfinite(prediction).all()):
-                raise FloatingPointError(
-                    "the model imputed cells that are not finite: fit it again with a lower learning_rate"
+                raise DivergedError(
+                    "cells", "the model imputed cells that are not finite", remedy=FitAgain(lower="learning_rate")
                 )
             yield start, stop, prediction[:, C:D], prediction[:, D:]
 
 
 @torch.inference_mode()
 def probe_loss(network: nn.Module, table: EncodedTable, backend: Backend, seed: int) -> float:
-    """How badly a network imputes rows that it was not trained on: the loss on observed cells hidden for the purpose.
+    """The imputation loss of a network on rows held out from training: a fifth of their observed cells is hidden.
 
-    A fifth of each row's observed cells is hidden, the same cells for every network with one seed.
+    One seed hides the same cells for every network.
     """
     total, weight = 0.0, torch.ones(_PROBE_ROWS, device=table.device)
     key = make_key(derive(seed, "probe"), 0, table.device)

@@ -113,10 +113,10 @@ class Backend(Protocol):
     def decode(self, x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]: ...
 
     def adamw(
-        self, weights: Tensor, mean: Tensor, square: Tensor, average: Tensor, gradient: Tensor, schedule: Tensor
+        self, weights: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, ema: Tensor, gradient: Tensor, schedule: Tensor
     ) -> None: ...
 
-    def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, level: Tensor) -> Tensor: ...
+    def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor: ...
 
     def mlp_sample(
         self,
@@ -124,7 +124,7 @@ class Backend(Protocol):
         x: Tensor,
         states: Tensor,
         offsets: Tensor,
-        levels: Tensor,
+        sigmas: Tensor,
         coefficients: Tensor,
         rows: Tensor,
         keys: Tensor,

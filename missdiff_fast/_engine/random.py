@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast._engine.device import to_device
+from missdiff_fast.errors import argument_error, argument_type_error
 from missdiff_fast.ops.reference import make_key
 
 __all__ = ["RandomState", "check_seed", "derive", "make_key", "make_keys", "seeded"]
@@ -55,8 +56,9 @@ def check_seed(random_state: object) -> int:
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         if 0 <= random_state < 2**64:
             return int(random_state)
-        raise ValueError(f"random_state must lie in [0, 2**64), got {random_state}")
-    raise TypeError(f"random_state must be None, an integer or a NumPy generator, got {type(random_state).__name__}")
+        raise argument_error("random_state", f"must lie in [0, 2**64), got {random_state}", random_state)
+    rule = f"must be None, an integer or a NumPy generator, got {type(random_state).__name__}"
+    raise argument_type_error("random_state", rule, random_state)
 
 
 def derive(seed: int, purpose: str, index: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""The phases of a fit: training on the observed cells, then rounds of filling the holes and training on."""
+"""The phases of a fit: training on observed cells, then rounds of filling the missing cells and training further."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
 _MIN_ROWS_TO_HOLD_OUT = 200
-_DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # to judge a network by, and at most so many rows of the table
+_DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # drawn to measure a network, and most rows of the table compared
 _RARE = 100  # a column observed less often keeps all its cells in training
 
 
 @dataclass
 class Networks:
-    """What a fit yields, kept up to date so that an interrupted fit leaves something of use.
+    """The networks of a fit, updated as it proceeds, so that an interrupted fit leaves usable ones.
 
     Parameters
     ----------
     generator : Denoiser
-        The weights to draw with: the latest.
+        Draws rows: the latest weights that passed.
     imputer : Denoiser
-        The weights that impute held-out rows best; without held-out rows the generator.
+        Imputes: the weights with the least loss on held-out rows; without held-out rows, the generator.
     """
 
     generator: Denoiser
@@ -53,16 +53,16 @@ def run_phases(
 ) -> None:
     """Train, then refine in rounds; the networks are updated in place.
 
-    With zeros for what is missing, a masked loss alone learns the score of zero-filled rows, not of complete ones. A
-    round draws the missing cells given the observed ones and trains on with the draws shown as noisy columns, so that
-    the noisy rows follow the law of complete ones. The loss is over the observed cells and, where their column is
-    mostly observed and the noise strong, the drawn ones: over observed cells alone it learns the mean of a cell given
-    that it was observed, which under MAR is another than that of all rows.
+    A masked loss over zero-filled rows learns the score of zero-filled rows, not of complete ones. A round therefore
+    draws the missing cells given the observed ones and trains further with the draws shown as noisy columns, so that
+    noisy rows have the distribution of complete rows. The loss is over the observed cells and, where most rows observe
+    the column and the noise is strong, over the drawn cells: over observed cells alone the network learns the mean of a
+    cell given that it is observed, which under MAR differs from the mean over all rows.
 
     Parameters
     ----------
     networks : Networks
-        Both members one new network.
+        One new network, as both members.
     table : EncodedTable
         The training rows.
     config : Config
@@ -72,9 +72,9 @@ def run_phases(
     seed : int
         Everything random follows from it.
     history : History
-        Taken further.
+        Extended in place.
     rounds : int
-        How many rounds of refinement.
+        Number of refinement rounds.
     verbose : bool
         Progress bars.
     """
@@ -104,7 +104,7 @@ def run_phases(
             trusted_rate=refine.trusted_rate,
             trusted_sigma=refine.trusted_sigma,
         )
-        # Training goes on in a copy: the weights before may yet be the better ones.
+        # Train a copy, because the weights before may turn out to be the better ones.
         network = copy.deepcopy(networks.generator)
         train(network, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose)
         loss = _probe(network, held_out, backend, seed)
@@ -119,7 +119,7 @@ def run_phases(
 
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
-    """A twentieth of the rows, at most 1,000, kept from training to judge imputation; none of a small table."""
+    """Split off a twentieth of the rows, at most 1,000, to measure imputation; none of a small table."""
     if len(table) < _MIN_ROWS_TO_HOLD_OUT:
         return table, None
     observed = table.observed()
@@ -140,7 +140,7 @@ def _probe(network: Denoiser, held_out: EncodedTable | None, backend: Backend, s
 
 
 def _distance(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> float:
-    """How far rows drawn by the network are from the observed cells."""
+    """Distance between rows drawn by the network and the observed cells."""
     generator = torch.Generator().manual_seed(derive(seed, "compare"))
     rows = torch.randperm(len(table), generator=generator)[:_COMPARED_ROWS].to(table.device)
     nothing = unknown(_DRAWN_ROWS, table.layout, table.device)

@@ -1,4 +1,4 @@
-"""How far complete drawn rows are from a table with holes, as far as its observed cells can tell."""
+"""Distance between complete samples and the observed cells of a table with holes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 from missdiff_fast.table.encoded import EncodedTable
 
-_MIN_PAIRS = 100  # a correlation over fewer rows is left out
+_MIN_PAIRS = 100  # rows of a correlation; those over fewer are left out
 
 
 @dataclass(frozen=True)
 class Distance:
-    """Distances of drawn rows to observed cells, each 0 at best.
+    """Distance between samples and observed cells; each part is 0 at best.
 
     Parameters
     ----------
@@ -22,8 +22,8 @@ class Distance:
         Mean over columns with an observed cell of the Kolmogorov-Smirnov distance (scores) or the total variation
         (categories); 0 without any such column.
     pairs : float
-        Mean absolute difference of the correlations of encoded columns, over pairs of columns seen together in 100 rows
-        or more; 0 without any such pair.
+        Mean absolute difference of the correlations of encoded columns, over pairs of columns that at least 100 rows
+        observe both; 0 without any such pair.
     """
 
     marginals: float
@@ -82,7 +82,7 @@ def _kolmogorov_smirnov(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _correlations(table: EncodedTable) -> tuple[Tensor, Tensor]:
-    """Correlations of encoded columns over the rows that hold both, and the number of those rows: ``[D, D]`` each."""
+    """Correlations of encoded columns over the rows that observe both, and the number of these rows: ``[D, D]``."""
     groups = table.layout.groups(table.device)
     mask = table.observed()[:, groups].to(torch.float64)
     columns = [torch.nan_to_num(table.continuous, nan=0.0).to(torch.float64)]
@@ -90,6 +90,6 @@ def _correlations(table: EncodedTable) -> tuple[Tensor, Tensor]:
         columns.append((table.codes[:, k : k + 1] == torch.arange(size, device=table.device)).to(torch.float64))
     x = torch.cat(columns, 1)
     count = mask.T @ mask
-    sums, squares = x.T @ mask, (x * x).T @ mask  # [i, j]: of column i over the rows that hold i and j
+    sums, squares = x.T @ mask, (x * x).T @ mask  # [i, j]: of column i over the rows that observe i and j
     spread = count * squares - sums**2
     return (count * (x.T @ x) - sums * sums.T) / (spread * spread.T).sqrt(), count

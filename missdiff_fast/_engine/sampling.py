@@ -1,4 +1,4 @@
-"""Drawing rows: a solver run over tiles of rows, with known columns clean."""
+"""Drawing rows with a solver, tile by tile; known columns stay clean."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
+from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 
@@ -26,6 +27,7 @@ def draw(
     backend: Backend,
     seed: int,
     *,
+    first_row: int = 0,
     verbose: bool = False,
     desc: str = "sample",
 ) -> Iterator[tuple[int, int, Tensor]]:
@@ -43,6 +45,8 @@ def draw(
         The ops, the network's passes and the training step.
     seed : int
         Row i depends on (seed, i) and its known cells alone.
+    first_row : int
+        The number i of the first row.
     verbose, desc
         Progress bar, and its name.
 
@@ -72,19 +76,19 @@ def draw(
         return backend.mlp_sample(network, *solver_inputs, precision=solver.precision)
 
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
-        for start, stop, x in shrinking(known, backend.tile(network, device), work):
+        for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):
             bar.update(stop - start)
             if not bool(torch.isfinite(x).all()):
-                raise FloatingPointError(
-                    "the model drew cells that are not finite: fit it again with a lower learning_rate"
+                raise DivergedError(
+                    "cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate")
                 )
-            yield start, stop, x[: stop - start]
+            yield start, stop, x
 
 
 def _start(
     piece: EncodedTable, rows: Tensor, states: Tensor, sigma_max: float, key: Tensor, backend: Backend
 ) -> Tensor:
-    """Known cells as they are, noise of the greatest level elsewhere: ``[B, D]``."""
+    """Known cells, and noise of the greatest level elsewhere: ``[B, D]``."""
     known, zeros = states == CLEAN, torch.zeros(len(piece), device=piece.device)
     shown = torch.where(known, CLEAN, HIDDEN).to(torch.uint8)
     clean = backend.perturb(piece, torch.arange(len(piece), device=piece.device), shown, zeros, zeros, key)
@@ -93,7 +97,7 @@ def _start(
 
 
 def most_probable(groups: Tensor, layout: Layout, backend: Backend) -> Tensor:
-    """The code of the largest entry of each one-hot group, the first among equals.
+    """The code of the largest entry of each one-hot group; of equal ones, the first.
 
     Parameters
     ----------
@@ -124,9 +128,9 @@ def fill(
     verbose: bool = False,
     desc: str = "fill",
 ) -> EncodedTable:
-    """The table with every missing cell drawn given the row's observed ones; arguments as in `draw`.
+    """The table with every missing cell drawn given the observed cells of its row; arguments as in `draw`.
 
-    The standardised value of a drawn cell, where the table has values, is that of the observed cell of the next greater
+    Where the table has standardised values, a drawn cell gets the value of the observed cell with the next greater
     score.
     """
     C = table.layout.num_continuous
@@ -140,7 +144,7 @@ def fill(
 
 
 def _look_up(scores: Tensor, known_scores: Tensor, known_values: Tensor) -> Tensor:
-    """The values of scores, by the pairs known in each column: all ``[N, C]``, those of known scores kept."""
+    """Values of all scores, read off the observed pairs of score and value in each column: all ``[N, C]``."""
     values = known_values.clone()
     for c in range(scores.shape[1]):
         hole = torch.isnan(known_scores[:, c])

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from missdiff_fast import ops
 from missdiff_fast._engine.batches import TrainBatch, TrainBatches
-from missdiff_fast._engine.composed import training_step
 from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32
 from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import Progress
@@ -18,6 +17,7 @@ from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.mlp import Prepared
 from missdiff_fast.networks.packing import TrainingState
+from missdiff_fast.ops.mlp_composed import composed_train_step
 from missdiff_fast.table.encoded import EncodedTable
 
 
@@ -76,12 +76,12 @@ class NativeStepper:
     def run(self, batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
         """As `Stepper.run`."""
         # Computed for all steps at once, which takes less time than step by step.
-        features = self.state.network.features(batches.sigma.flatten()).unflatten(0, batches.sigma.shape)
-        for batch, rate, known in zip(batches, rates, features, strict=True):
+        level_features = self.state.network.level_features(batches.sigma.flatten()).unflatten(0, batches.sigma.shape)
+        for batch, rate, known in zip(batches, rates, level_features, strict=True):
             progress.add(self.step(batch, rate, known))
 
-    def step(self, batch: TrainBatch, learning_rate: float, features: Tensor | None = None) -> Tensor:
-        """Take one step; the loss before it. ``features`` are the network's of the batch's noise levels."""
+    def step(self, batch: TrainBatch, learning_rate: float, level_features: Tensor | None = None) -> Tensor:
+        """Take one step; the loss before it. ``level_features`` are those of the batch's sigma, if already computed."""
         return ops.mlp_train_step(
             self.state,
             batch.table,
@@ -95,16 +95,16 @@ class NativeStepper:
             decay=decay_of(self.state.steps, self.ema),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
-            features=features,
+            level_features=level_features,
         )
 
     def finish(self) -> None:
         """As `Stepper.finish`."""
-        self.state.write_average()
+        self.state.write_ema()
 
 
 class GraphStepper:
-    """`missdiff_fast._engine.composed.training_step`, captured in a CUDA graph and replayed for each step.
+    """`missdiff_fast.ops.mlp_composed.composed_train_step`, captured in a CUDA graph and replayed for each step.
 
     Between two points of the loss curve the host neither computes for a step nor waits for one. Matrix products are in
     TF32. On the CPU the same step is called without a graph. Arguments as of `Backend.stepper`.
@@ -140,7 +140,7 @@ class GraphStepper:
 
     def finish(self) -> None:
         """As `Stepper.finish`."""
-        self.state.write_average()
+        self.state.write_ema()
         if self._captured is not None:
             self._captured.release()
         self._captured = self._buffer = None
@@ -159,7 +159,7 @@ class GraphStepper:
     def _step(self, table: EncodedTable, buffer: StepBuffer) -> None:
         buffer.take()
         rows, states, loss_states, sigma, weight, key, schedule, *prepared = buffer.now
-        loss = training_step(
+        loss = composed_train_step(
             *(self.state, table, rows, states, loss_states, sigma, weight, key, schedule, Prepared(*prepared)),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,

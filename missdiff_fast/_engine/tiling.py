@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast._engine.protocols import Tile
+from missdiff_fast.errors import Do, Pass, Structured
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 # A PyTorch network is always called with this many rows: matrix products of other sizes round differently, and row i of
@@ -28,32 +29,41 @@ def unknown(num_rows: int, layout: Layout, device: torch.device) -> EncodedTable
     )
 
 
-def tiles(
-    table: EncodedTable, size: int, *, padded: bool = True, first: int = 0
-) -> Iterator[tuple[int, int, EncodedTable]]:
-    """The table from row ``first`` on cut into pieces of ``size`` rows, (start, stop, piece).
-
-    The last one is ``padded`` with missing cells, if asked.
-    """
-    for start in range(first, len(table), size):
-        piece = table.rows(slice(start, start + size))
-        count = len(piece)
-        if padded and count < size:
-            pad = unknown(size - count, table.layout, table.device)
-            values = None if piece.values is None else torch.cat([piece.values, pad.continuous.to(piece.values.dtype)])
-            continuous = torch.cat([piece.continuous, pad.continuous.to(piece.continuous.dtype)])
-            piece = EncodedTable(continuous, torch.cat([piece.codes, pad.codes]), table.layout, values)
-        yield start, start + count, piece
+def tiles(table: EncodedTable, size: int) -> Iterator[tuple[int, int, EncodedTable]]:
+    """The table cut into tiles of ``size`` rows, the last one padded with missing cells: (start, stop, tile)."""
+    for start in range(0, len(table), size):
+        yield start, min(start + size, len(table)), _cut(table, start, start + size)
 
 
-def _refusals(device: torch.device) -> int:
-    """How often a GPU has had no memory so far."""
+def _cut(table: EncodedTable, start: int, stop: int) -> EncodedTable:
+    """Rows from ``start`` to ``stop``; those outside the table, at either end, are missing cells."""
+    before, after = max(-start, 0), max(stop - len(table), 0)
+    piece = table.rows(slice(start + before, stop - after))
+    if not before and not after:
+        return piece
+    ends = [unknown(count, table.layout, table.device) for count in (before, after)]
+
+    def padded(x: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        return torch.cat([first.to(x.dtype), x, last.to(x.dtype)])
+
+    continuous = padded(piece.continuous, *(end.continuous for end in ends))
+    codes = padded(piece.codes, *(end.codes for end in ends))
+    values = None if piece.values is None else padded(piece.values, *(end.continuous for end in ends))
+    return EncodedTable(continuous, codes, table.layout, values)
+
+
+def _out_of_memory_count(device: torch.device) -> int:
+    """How often PyTorch's allocator has found no memory on a GPU so far."""
     return int(torch.cuda.memory_stats(device)["num_ooms"]) if device.type == "cuda" else 0
 
 
-def _out_of_memory(error: RuntimeError, device: torch.device, before: int) -> bool:
-    """Whether an error tells that a GPU had no memory: an op of the stable ABI raises no other error for it."""
-    return isinstance(error, torch.cuda.OutOfMemoryError) or _refusals(device) > before
+def _is_out_of_memory(error: RuntimeError, device: torch.device, before: int) -> bool:
+    """Whether an error is CUDA out-of-memory: ops of the stable ABI raise a plain RuntimeError for it."""
+    return isinstance(error, torch.cuda.OutOfMemoryError) or _out_of_memory_count(device) > before
+
+
+class GpuMemoryError(Structured, torch.cuda.OutOfMemoryError):
+    """The GPU's memory does not hold the least number of rows."""
 
 
 def shrinking(
@@ -61,9 +71,13 @@ def shrinking(
     tile: Tile,
     work: Callable[[int, EncodedTable], Tensor],
     *,
+    first_row: int = 0,
     least: int = LEAST_TILE,
 ) -> Iterator[tuple[int, int, Tensor]]:
-    """Work through a table by tiles, which become half as large, with a warning, where a GPU has no memory for them.
+    """Process a table tile by tile; where a GPU runs out of memory, halve the tiles and warn.
+
+    Padded tiles begin at multiples of their size in the global numbering of rows, so that a row has the same place in
+    its tile, and hence the same bits, wherever the table begins.
 
     Parameters
     ----------
@@ -72,39 +86,48 @@ def shrinking(
     tile : Tile
         Size of the first tiles, and whether all are padded to it.
     work : callable
-        Of a tile's first row and the tile, gives its result.
+        Takes the global number of a tile's first row and the tile, and gives a tensor ``[..., rows of the tile, D]``.
+    first_row : int
+        The global number of the table's first row.
     least : int
         No tile is made smaller than this.
 
     Yields
     ------
     start, stop, result : int, int, Tensor
-        The tile's rows, and what ``work`` gave.
+        Rows of the table, and what ``work`` gave for them, ``[..., stop - start, D]``.
 
     Raises
     ------
     torch.cuda.OutOfMemoryError
         Not even the smallest tile fits.
     """
-    start, size = 0, tile.rows
+    size = tile.rows
+    start = -(first_row % size) if tile.padded else 0
     while start < len(table):
-        stop, piece = min(start + size, len(table)), next(tiles(table, size, padded=tile.padded, first=start))[2]
-        failure, before = None, _refusals(table.device)
+        stop = start + size if tile.padded else min(start + size, len(table))
+        if stop <= 0:  # smaller tiles than at first: this one has no row of the table
+            start = stop
+            continue
+        piece = _cut(table, start, stop)
+        failure, before = None, _out_of_memory_count(table.device)
         try:
-            result = work(start, piece)
+            result = work(first_row + start, piece)
         except RuntimeError as error:
-            if not _out_of_memory(error, table.device, before):
+            if not _is_out_of_memory(error, table.device, before):
                 raise
-            failure = error.with_traceback(None)  # whose frames would keep what they have in the GPU's memory
+            failure = error.with_traceback(None)  # whose frames would hold on to the GPU's memory
         if failure is None:
-            yield start, stop, result
+            first, last = max(start, 0), min(stop, len(table))
+            yield first, last, result[..., first - start : last - start, :]
             start = stop
             continue
         del piece
         torch.cuda.empty_cache()
         if size // 2 < least:
-            raise torch.cuda.OutOfMemoryError(
-                f"the GPU's memory does not hold {size:,} rows at once: free some of it, or use device='cpu'"
+            problem = f"the GPU's memory does not hold {size:,} rows at once"
+            raise GpuMemoryError(
+                "memory", problem, value=size, remedy=(Do("free some of it"), Pass("device", "cpu", goal="use"))
             ) from failure
         size //= 2
         warnings.warn(

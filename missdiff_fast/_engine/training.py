@@ -1,4 +1,4 @@
-"""Training on the observed cells: one phase of steps, whatever fills the holes."""
+"""One phase of training, on the observed cells or on a table with its missing cells filled."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.diffusion.states import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
-# Rows whose states and noise levels are drawn at once. A GPU gets as many as keep it busy, but no tensor of them is to
-# have more than so many cells.
+# Rows whose states and noise levels are drawn at once: enough to keep the device busy, but no tensor of more than so
+# many cells.
 _DRAWN_ROWS = {"cpu": 8192, "cuda": 1 << 18}
 _DRAWN_CELLS = 1 << 25
 
@@ -36,12 +36,12 @@ class Phase:
     steps, batch_size, learning_rate, warmup, ema
         As in `missdiff_fast.config.TrainingConfig`.
     first_step : int
-        Steps taken in earlier phases, so that no random number recurs.
+        Number of steps of earlier phases, so that no random number is used twice.
     show : float
-        Share of rows in which filled cells are shown as noisy columns.
+        Share of rows that show their filled cells to the network, as noisy columns.
     trusted_rate, trusted_sigma : float
-        Filled cells that are shown enter the loss in columns observed in at least this share of the rows, and in rows
-        noisier than this.
+        Shown filled cells enter the loss in columns that at least ``trusted_rate`` of the rows observe, at noise levels
+        above ``trusted_sigma``.
     """
 
     name: str
@@ -56,15 +56,15 @@ class Phase:
     trusted_sigma: float = 0.0
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0: it rises through the warm-up and falls to 0 at the end."""
+        """The learning rate of a step, counted from 0: linear warm-up, then linear decay to 0."""
         return self.learning_rate * ((1 - step / self.steps) * min(1.0, (step + 1) / self.warmup))
 
 
 def batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Row numbers, a fresh permutation for every pass: int64 ``[min(batch_size, num_rows)]`` each, without end.
+    """Row numbers of endless batches, int64 ``[min(batch_size, num_rows)]`` each; every pass is a new permutation.
 
-    What a pass has left over for less than a batch is dropped: noise is keyed by row and step, so that a row may not
-    come twice in one step.
+    An incomplete batch at the end of a pass is dropped, not filled from the next pass: noise is keyed by row and step,
+    so a row must not occur twice in one step.
     """
     size = min(batch_size, num_rows)
     while True:
@@ -83,26 +83,26 @@ def train(
     filled: EncodedTable | None = None,
     verbose: bool = False,
 ) -> None:
-    """Train the network in place; its weights end as their moving average, also when interrupted.
+    """Train a network in place; it ends with the moving average of its weights, also when interrupted.
 
     Parameters
     ----------
     network : nn.Module
         A `missdiff_fast.networks.Denoiser`.
     table : EncodedTable
-        N rows. The loss is over its observed cells (and those of ``filled`` that are learnt from), columns weighted by
-        how seldom they are observed.
+        N rows. The loss is over its observed cells (and the trusted ones of ``filled``); a column weighs the more, the
+        fewer rows observe it.
     objective, phase
-        What to train for and how long.
+        Loss and schedule.
     backend : Backend
         The ops, the network's passes and the training step.
     seed : int
         Everything random follows from it.
     history : History
-        Taken further.
+        Extended in place.
     filled : EncodedTable, optional
-        The same rows with every hole filled, shown and learnt from according to ``phase``. The loss is then divided by
-        the number of all cells of the batch.
+        The same rows with every missing cell filled; ``phase`` says which filled cells are shown and enter the loss.
+        The loss is then divided by the number of all cells of the batch.
     verbose : bool
         Whether to draw a progress bar where stderr is a terminal.
 
@@ -135,9 +135,9 @@ def _draw_batches(
     backend: Backend,
     seed: int,
 ) -> Iterator[TrainBatches]:
-    """What each step of the phase is to learn from, drawn for several steps at a time: small tensors cost their calls.
+    """Inputs of the phase's steps, drawn for several steps at once because calls on small tensors are slow.
 
-    Random numbers are counted through the phase, step after step and row after row.
+    Random numbers are numbered through the phase, step by step and row by row.
     """
     device, columns = table.device, table.layout.num_columns
     generator = torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
@@ -160,7 +160,7 @@ def _draw_batches(
         shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
         states = draw_states(uniform[:, :-1], seen, shown, objective)
         loss_states = states
-        if filled is not None:  # a draw that is not to be learnt from is given as clean, which has no loss
+        if filled is not None:  # filled cells outside the loss count as clean, which has no loss
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
             loss_states = states.masked_fill(~learnt, CLEAN)
         steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)

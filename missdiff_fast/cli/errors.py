@@ -1,34 +1,174 @@
-"""What the command says of errors and warnings, in words that fit a command line."""
+"""Errors and warnings in the words of the command line."""
 
 from __future__ import annotations
 
-import re
+import shlex
 import sys
 import traceback
+from collections.abc import Collection, Mapping
 
+from missdiff_fast import errors
 from missdiff_fast._output import show
-from missdiff_fast.cli.user_error import UserError
+
+_OPTIONS = {
+    "categorical_columns": "--categorical",
+    "header": "--no-header",
+    "models": "--model",
+    "n_jobs": "--jobs",
+    "random_state": "--seed",
+}
+"""Options that are not named as their argument is."""
+
+_AS_WRITTEN = {"fit": "--categorical", "evaluate": "--categorical", "mask": "--keep"}
+"""The option by which a command reads a column as text."""
+
+_TABLES = {"real": "REAL", "real_train": "REAL", "synthetic": "SYNTHETIC", "train": "SYNTHETIC", "test": "TEST"}
+
+_CONVERSIONS: Mapping[errors.Target, str] = {
+    "plain": "write its cells as numbers, texts, truth values, dates or durations",
+    "learnt": "write its cells as they were in fit",
+    "one type": "make the cells one type",
+    "utc": "write them in UTC",
+    "datetime": "write them as 2024-02-29",
+    "microseconds": "write them to the microsecond",
+    "coarser unit": "use a coarser unit",
+    "unordered": "give its dtype no order",
+}
 
 
-def report(error: Exception, *, debug: bool) -> int:
-    """Say an error in one line, and give the exit code that it means."""
+class UserError(errors.Structured):
+    """An error that the user of the command can mend, told in one line."""
+
+    def __init__(self, problem: str | errors.Text) -> None:
+        super().__init__("command", problem)
+
+
+class Wording:
+    """Words terms for the users of one command.
+
+    Parameters
+    ----------
+    command : str
+        Its name; empty before the options are read.
+    options : collection of str
+        The options that it has.
+
+    Examples
+    --------
+    >>> fit = Wording("fit", ["--drop", "--max-categories"])
+    >>> fit(errors.Drop(("id", "-x"))), fit(errors.Adjust("raise", ("max_categories",))), fit(errors.CapCategories())
+    ("drop the columns, --drop 'id' --drop='-x'", 'raise --max-categories', None)
+    """
+
+    def __init__(self, command: str = "", options: Collection[str] = ()) -> None:
+        self._command, self._options = command, options
+
+    def __call__(self, term: errors.Term) -> str | None:
+        """The term in the words of the command; None if the command has no such argument, table or remedy."""
+        if isinstance(term, errors.Argument):
+            return self._option(term.name)
+        if isinstance(term, errors.Table):
+            return _TABLES.get(term.role) if self._command == "evaluate" else None
+        if not isinstance(term, errors.Remedy):
+            return None
+        text = self._remedy(term)
+        return term.conditional(text) if text else None
+
+    def _option(self, argument: str) -> str | None:
+        option = _OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
+        return option if option in self._options else None
+
+    def _remedy(self, remedy: errors.Remedy) -> str | None:
+        match remedy:
+            case errors.Do():
+                return remedy.text
+            case errors.Pass():
+                return self._pass(remedy)
+            case errors.LeaveOut():
+                option = self._option(remedy.argument)
+                return option and f"leave out {option}"
+            case errors.Adjust():
+                options = [option for name in remedy.arguments if (option := self._option(name))]
+                return f"{remedy.verb} {' or '.join(options)}" if options else None
+            case errors.Give():
+                option = self._option(remedy.argument)
+                return option and f"give the right {option}"
+            case errors.AtLeast():
+                option = self._option(remedy.argument)
+                return option and f"give a {option} of at least {remedy.least}"
+            case errors.Drop():
+                return self._drop(remedy)
+            case errors.Convert():
+                return _CONVERSIONS[remedy.to]
+            case errors.FitAgain():
+                return self._fit_again(remedy)
+        return None
+
+    def _pass(self, remedy: errors.Pass) -> str | None:
+        if remedy.argument == "string_columns" and self._command not in _AS_WRITTEN:
+            return f"{remedy.goal} run missdiff fit again with {written('--categorical', remedy.value)}"
+        settings = []
+        for one in (remedy, *remedy.more):
+            option = _AS_WRITTEN[self._command] if one.argument == "string_columns" else self._option(one.argument)
+            if option is None:
+                return None
+            settings.append(option if isinstance(one.value, bool) else written(option, one.value))
+        return f"{remedy.goal} {' '.join(settings)}"
+
+    def _drop(self, remedy: errors.Drop) -> str | None:
+        if "--drop" in self._options:
+            return f"drop {remedy.noun}, {written('--drop', remedy.columns)}"
+        if self._command == "mask":
+            return f"copy {remedy.noun} as written, {written('--keep', remedy.columns)}"
+        return None
+
+    def _fit_again(self, remedy: errors.FitAgain) -> str | None:
+        if self._command in ("fit", "demo", "reproduce"):
+            option = self._option(remedy.lower)
+            return option and f"use a lower {option}"
+        lower = f" with a lower --{remedy.lower.replace('_', '-')}" if remedy.lower else ""
+        return f"run missdiff fit again{lower}"
+
+
+def written(option: str, value: object) -> str:
+    r"""An option with its value as a shell takes them; once for each item of a list, which are always quoted.
+
+    Examples
+    --------
+    >>> print(written("--drop", ["a b", "it's", "--"]), written("--skip-rows", 2))
+    --drop 'a b' --drop 'it'\''s' --drop='--' --skip-rows 2
+    """
+    if not isinstance(value, (list, tuple)):
+        return f"{option} {shlex.quote(str(value))}"
+    words = []
+    for text in map(str, value):
+        # The parser takes a word that begins with "-" for an option.
+        separator = "=" if text.startswith("-") else " "
+        quoted = text.replace("'", r"'\''")
+        words.append(f"{option}{separator}'{quoted}'")
+    return " ".join(words)
+
+
+def report(error: Exception, wording: Wording, *, debug: bool) -> int:
+    """Print an error in one line, and return the exit code that it means."""
     if debug:
         traceback.print_exception(error)
+    text = _one_line(error, wording)
     if _is_out_of_memory(error):
-        complain(f"error: not enough memory: {_one_line(error)}")
+        complain(f"error: not enough memory: {text}")
         return 2
-    if isinstance(error, (UserError, OSError, FloatingPointError)) or _is_refusal(error):
-        complain(f"error: {_one_line(error)}")
+    if isinstance(error, (errors.Structured, OSError, FloatingPointError)) or _is_refusal(error):
+        complain(f"error: {text}")
         return 2
     complain(
-        f"internal error: {type(error).__name__}: {_one_line(error)}. This is a fault of missdiff, not yours: please "
-        "report it, with what 'missdiff info' prints and with what this command prints when --debug is added"
+        f"internal error: {type(error).__name__}: {text}. This is a fault of missdiff, not yours: please report it, "
+        "with what 'missdiff info' prints and with what this command prints when --debug is added"
     )
     return 1
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the package itself refused what it was given, rather than something beneath it failing."""
+    """Whether the package itself raised the error, rather than a library that it calls."""
     if not isinstance(error, (ValueError, TypeError, ImportError)):
         return False
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -36,82 +176,33 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    # torch raises a plain RuntimeError on the CPU, and its own class on a GPU, which is not imported here.
-    return (
-        isinstance(error, MemoryError) or "allocate memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
-    )
+    # torch, which is not imported here, raises a plain RuntimeError on the CPU and its own class on a GPU.
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, MemoryError) or "allocate memory" in str(error) or "OutOfMemoryError" in names
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception, wording: Wording) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+    return _joined(message(error, wording)) or type(error).__name__
 
 
-def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Say a warning in one line; it stands in for `warnings.showwarning`."""
-    complain(f"warning: {' '.join(str(message).split())}")
+def message(error: Exception, wording: Wording) -> str:
+    """What an error or a warning says to users of the command."""
+    return error.worded(wording) if isinstance(error, errors.Structured) else str(error)
 
 
-_QUOTED = r"(?:'[^']*'|\"[^\"]*\")"
-_LIST = rf"{_QUOTED}(?:, {_QUOTED})*"
-
-
-def _as_options(found: re.Match[str]) -> str:
-    return " ".join(f"--missing-values {text}" for text in re.findall(_QUOTED, found[1]))
-
-
-def _as_drops(found: re.Match[str]) -> str:
-    return " ".join(f"--drop {text}" for text in re.findall(_QUOTED, found[1]))
-
-
-def _as_ways_of_keeping(found: re.Match[str]) -> str:
-    names = re.findall(_QUOTED, found[1])
-    named, kept = (" ".join(f"--{option} {name}" for name in names) for option in ("categorical", "keep"))
-    return f"with {named} (fit, evaluate) or {kept} (mask)"
-
-
-# How the package's messages, which speak to Python, are said to users of the command.
-_OPTIONS = (
-    (re.compile(r"header=False"), "--no-header"),
-    (re.compile(r"\b(separator|decimal) must be"), r"--\1 must be"),
-    (re.compile(r"skip_rows must be"), "--skip-rows must be"),
-    (re.compile(r"skip_rows=(\d+)"), r"--skip-rows \1"),
-    (re.compile(rf"missing_values=\[({_LIST})\]"), _as_options),
-    (re.compile(rf"string_columns=\[({_LIST})\]"), _as_ways_of_keeping),
-    (re.compile(rf"frame\.drop\(columns=\[({_LIST})\]\)"), _as_drops),
-    (re.compile(r"raise max_categories"), "raise --max-categories"),
-    (re.compile(r"lower ratio or observed_share"), "lower --ratio or --observed-share"),
-    (re.compile(r"target='columns'"), "--target columns"),
-    (re.compile(r"give a ratio of"), "give a --ratio of"),
-    (re.compile(r"\b(ratio|observed_share) must be"), lambda found: f"--{found[1].replace('_', '-')} must be"),
-    (re.compile(r"random_state must lie"), "--seed must lie"),
-    (
-        re.compile(r"categorical_columns names (.*), which the frame has not"),
-        r"--categorical names \1, not in the table",
-    ),
-    (re.compile(r"(are|is) not in the frame: add"), r"\1 not in the table: add"),
-    (re.compile(r"convert, e\.g\. frame\[column\]\.astype\(\.\.\.\)"), "write its cells as they were in fit"),
-    (re.compile(r", e\.g\. frame\[column\]\.astype\(str\)"), ""),
-    (re.compile(r" \(lists and dicts: [^;]*; periods: .*?\.to_dense\(\)\)"), ""),
-    (re.compile(r" \((?:\.dt\.as_unit\('s'\)|\.cat\.as_unordered\(\))\)"), ""),
-    (re.compile(r", frame\.columns = \[str\(name\) for name in frame\.columns\]"), ""),
-    (
-        re.compile(r"convert them, frame\[column\] = pandas\.to_datetime\(frame\[column\], utc=True\)"),
-        "write them in UTC",
-    ),
-    (re.compile(r"convert them, frame\[column\] = pandas\.to_datetime\(frame\[column\]\)"), "write them as 2024-02-29"),
-    (re.compile(r", frame\[column\] = missdiff_fast\.table\.cap_categories\(frame\[column\], keep=\d+\)"), ""),
-    (re.compile(r"\bthe (synthetic|train) table\b"), "SYNTHETIC"),
-    (re.compile(r"\bthe (real|real_train) table\b"), "REAL"),
-    (re.compile(r"\bthe test table\b"), "TEST"),
-    (re.compile(r"drop the column(, frame\.drop\(columns=\.\.\.\))?"), "drop the column (--drop NAME)"),
-)
+def show_warning(wording: Wording, warning: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning in one line; with its first argument bound, it replaces `warnings.showwarning`."""
+    text = message(warning, wording) if isinstance(warning, Warning) else warning
+    complain(f"warning: {_joined(text)}")
 
 
 def complain(text: str) -> None:
-    """Say something on stderr, with the options of the command in place of Python's."""
-    for python, option in _OPTIONS:
-        text = python.sub(option, text)
-    if sys.stderr is not None:  # print would go to stdout
+    """Print a line on stderr."""
+    if sys.stderr is not None:  # print would write to stdout
         show(f"missdiff: {text}", sys.stderr)
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Known values as they are written on a command line: ``COL=VALUE``."""
+"""Parsing of known values on the command line: ``COL=VALUE``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NOUNS = {
     "date": "date such as 2024-02-29",
     "timedelta": "duration such as 90min",
 }
-# What else pandas takes for a date leans on the clock ("now", "13:30") or on the reader's country ("1/2/2024").
+# Other dates that pandas parses depend on the clock ("now", "13:30") or on the country ("1/2/2024").
 _ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 
 
 def parse_all_given(codec: Codec, texts: Sequence[str]) -> dict[Any, object]:
-    """Read several ``COL=VALUE``; ValueError as by `parse_given`, and if two are of one column."""
+    """Parse several ``COL=VALUE``; ValueError as of `parse_given`, and if a column is given twice."""
     given: dict[Any, object] = {}
     for text in texts:
         column, value = parse_given(codec, text)
@@ -42,15 +42,15 @@ def parse_all_given(codec: Codec, texts: Sequence[str]) -> dict[Any, object]:
 
 
 def parse_given(codec: Codec, text: str) -> tuple[Any, object]:
-    """Read ``COL=VALUE`` as a column of the table and a value of that column's type.
+    """Parse ``COL=VALUE`` into a column's name and a value of that column's type.
 
     Raises
     ------
     ValueError
-        No such column, or a value that is none of its type or categories.
+        There is no such column, or the value is not of its type or not one of its categories.
     """
     schema = codec.schema
-    # A column's name may itself hold "=": the longest that fits is meant.
+    # A column's name may contain "=": take the longest that matches.
     matches = [column for column in schema if text.startswith(f"{column.name}=")]
     if not matches:
         names = ", ".join(str(name) for name in schema.names)
@@ -87,7 +87,7 @@ def _category(categories: list[object], value: str) -> object:
 
 
 def _reads_as(text: str, number: float) -> bool:
-    for kind in (int, float):  # a float might be the rounded one of another integer
+    for kind in (int, float):  # int first: a float might round to another integer
         try:
             return bool(kind(_plain(text)) == number)
         except ValueError:
@@ -96,7 +96,7 @@ def _reads_as(text: str, number: float) -> bool:
 
 
 def read_number(text: str) -> float:
-    """A number as tables write it; ValueError also for what only Python takes for one, such as ``1_000``."""
+    """Parse a number as tables write it; ValueError also for Python's own notation, such as ``1_000``."""
     return float(_plain(text))
 
 

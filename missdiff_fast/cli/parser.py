@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from missdiff_fast import __version__
 from missdiff_fast.cli.commands import NAMES
@@ -20,9 +20,9 @@ def build_parser() -> argparse.ArgumentParser:
     """
     parser = _Parser(
         prog="missdiff",
-        description="Train a diffusion model straight on a table with holes; draw complete synthetic rows from it, "
-        "or fill the holes.",
-        epilog="missdiff COMMAND --help tells a command's options.",
+        description="Train a diffusion model on a table with missing cells; draw complete synthetic rows from it, or "
+        "fill the missing cells.",
+        epilog="'missdiff COMMAND --help' shows the options of a command.",
         formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"missdiff_fast {__version__}")
@@ -32,20 +32,26 @@ def build_parser() -> argparse.ArgumentParser:
         command = import_module(f"missdiff_fast.cli.commands.{name}")
         text = command.HELP
         options = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        common = options.add_argument_group("on the whole")
+        common = options.add_argument_group("general options")
         common.add_argument("--debug", action="store_true", help="show the traceback of an error")
         command.add_options(options, common)
-        options.set_defaults(run=command.run)
+        options.set_defaults(run=command.run, options=frozenset(options._option_string_actions))
     return parser
 
 
 class _Help(argparse.HelpFormatter):
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
-        # argparse forgets that commands are indented, and would give the longest of them a line of its own.
+        # argparse does not count the indent of commands, and would put the longest on a line of its own.
         self._action_max_length += 2 * isinstance(action, argparse._SubParsersAction)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"missdiff: error: {message} (see '{self.prog} --help')\n")
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Before Python 3.13, argparse drops the value of `--option=--`, and fails.
+        if action.option_strings and arg_strings == ["--"]:
+            return self._get_value(action, "--")
+        return super()._get_values(action, arg_strings)

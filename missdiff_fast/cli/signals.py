@@ -1,4 +1,4 @@
-"""How the command meets Ctrl-C and SIGTERM."""
+"""Handling of SIGINT (Ctrl-C) and SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_STOPS = (signal.SIGINT, signal.SIGTERM)
-SAME_WISH = 1.0  # seconds
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+REPEAT_SECONDS = 1.0
 
 
 @contextmanager
-def terminable(*, for_good: bool) -> Iterator[list[int]]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt, so that what is made is kept or cleared away.
+def interruptible(*, exits: bool) -> Iterator[list[int]]:
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt, so that results are kept or cleaned up.
 
-    The list notes those that did. Another one within a second is passed over: shells, wrappers and impatient users send
-    two for one wish, and the second would cut short the writing of the model that the first has caused.
+    Yields the list of signals that did so. Ignore repeated signals within a second: shells, wrappers and impatient
+    users send two, and the second would interrupt the writing of the model that the first has caused.
 
-    With ``for_good`` no signal is heard afterwards: an interpreter that is on its way out would die of it, in place of
-    ending with the command's exit code.
+    If the process ``exits`` afterwards, both signals stay ignored: in an interpreter that shuts down they would replace
+    the command's exit code. Otherwise the handlers are restored.
     """
-    noted: list[int] = []
-    last = -SAME_WISH
+    received: list[int] = []
+    last = -REPEAT_SECONDS
 
-    def stop(number: int, _: object) -> None:
+    def handle(number: int, _: object) -> None:
         nonlocal last
         now = time.monotonic()
-        if noted and now - last < SAME_WISH:
+        if received and now - last < REPEAT_SECONDS:
             return
         last = now
-        noted.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     if not _in_main_thread():
-        yield noted
+        yield received
         return
-    before = {number: signal.getsignal(number) for number in _STOPS}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     for number, handler in before.items():
-        if handler in (signal.SIG_DFL, signal.default_int_handler):  # what others ignore or handle is theirs
-            signal.signal(number, stop)
+        if handler in (signal.SIG_DFL, signal.default_int_handler):  # keep what the caller ignores or handles
+            signal.signal(number, handle)
     try:
-        yield noted
+        yield received
     finally:
-        if for_good:
-            be_deaf()
+        if exits:
+            ignore_signals()
         else:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
 
-def be_deaf() -> None:
-    """Hear no further Ctrl-C or SIGTERM, which would end the command with a traceback."""
+def ignore_signals() -> None:
+    """Ignore SIGINT and SIGTERM from now on: another one would end the command with a traceback."""
     if _in_main_thread():
-        for number in _STOPS:
+        for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 

@@ -1,4 +1,4 @@
-"""Reading, checking and writing of the files that commands name. Each function raises UserError."""
+"""Reading, checking and writing of the files that commands name. Functions raise UserError."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
-from missdiff_fast.cli.user_error import UserError
+from missdiff_fast.errors import Text
 from missdiff_fast.table.io import BINARY, check_writable, file_kind, read_table, write_table
 from missdiff_fast.table.literals import are_whole_texts
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_output(path: Path, *inputs: Path) -> None:
-    """Refuse, before any work, a file that cannot be written in the end, or that would overwrite what is read.
+    """Refuse, before any work, an output that cannot be written or that would overwrite an input.
 
     Raises
     ------
@@ -37,7 +38,7 @@ def check_output(path: Path, *inputs: Path) -> None:
     for source in inputs:
         if path.exists() and source.exists() and os.path.samefile(path, source):
             raise UserError(f"-o {path} would overwrite {source}, which is read; give the output another name")
-    # A link is followed when the file is written, so its target's folder is the one that counts.
+    # Writing follows a link, so the folder of its target is checked.
     folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
     if not folder.is_dir():
         raise UserError(f"-o {path}: there is no folder {folder}; make it first (mkdir -p {folder})")
@@ -54,7 +55,7 @@ def read(
     *,
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
-    """Read ``args.data`` as the options of `_options.add_reading` tell; whole numbers with holes become Int64."""
+    """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64."""
     check_input(args.data)
     try:
         frame = read_table(
@@ -69,15 +70,16 @@ def read(
             keep_blank_rows=keep_blank_rows,
         )
     except (ValueError, TypeError, LookupError) as error:
-        text = str(error)
-        raise UserError(text if args.data.name in text else f"{args.data} cannot be read: {text}") from error
+        named = args.data.name in str(error)
+        template = "{error}" if named else "{path} cannot be read: {error}"
+        raise UserError(Text(template, path=args.data, error=error)) from error
     if not args.header:
-        frame.columns = frame.columns.map(str)  # names as options give them, and as the tables we write have them
+        frame.columns = frame.columns.map(str)  # as options name them, and as in the tables that we write
     return frame if file_kind(args.data)[0] in BINARY else frame.apply(_whole)
 
 
 def _whole(column: pd.Series) -> pd.Series:
-    """Make a column of whole numbers with holes one of integers: text has no dtypes, and pandas takes it for float."""
+    """Make integers of whole numbers with missing cells, which pandas reads from text as floats."""
     if column.dtype != "float64" or not column.hasnans or not column.notna().any():
         return column
     seen = column.dropna()
@@ -85,12 +87,12 @@ def _whole(column: pd.Series) -> pd.Series:
 
 
 def markers(texts: list[str]) -> list[str | float]:
-    """Each mark as it is written, and as a number too where it is one, so that -999 also stands for -999.0."""
+    """Each mark as text and, where it is a number, as a number too, so that -999 also matches -999.0."""
     return [*texts, *(number for number in map(_number, texts) if number is not None)]
 
 
 def _number(text: str) -> float | None:
-    """A finite number, an integer of 64 bits as such: as a float it would stand for its neighbours too."""
+    """The finite number that a text writes, or None; 64-bit integers stay exact, so as to match no others."""
     try:
         number = read_number(text)
     except ValueError:
@@ -111,7 +113,7 @@ def load(args: argparse.Namespace) -> MissDiff:
 
 
 def check_input(path: Path) -> None:
-    """Refuse a file that is not there."""
+    """Refuse an input that does not exist or is a folder."""
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
     if path.is_dir():
@@ -119,7 +121,7 @@ def check_input(path: Path) -> None:
 
 
 def check_table_output(path: Path | None, *inputs: Path) -> None:
-    """Refuse, as `check_output` does, and also a name that tells no format; None is stdout."""
+    """Refuse what `check_output` refuses, and a name without a known format; None is stdout."""
     if path is None:
         check_stdout()
         return
@@ -130,12 +132,12 @@ def check_table_output(path: Path | None, *inputs: Path) -> None:
 
 def check_stdout() -> None:
     """Refuse a closed stdout."""
-    if sys.stdout is None:  # as Python has it where the shell closed it, `>&-`
-        raise UserError("stdout is closed, and the result goes there; leave it open, or send it to a file (> FILE)")
+    if sys.stdout is None:  # the shell closed it, `>&-`
+        raise UserError("stdout is closed, and the result goes there; leave it open, or redirect it to a file (> FILE)")
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether a path is a device or a pipe, such as /dev/stdout, which is one too where it leads to a file."""
+    """Whether a path is a device or a pipe, such as /dev/stdout (even if that is redirected to a file)."""
     if path.as_posix() in ("/dev/stdout", "/dev/stderr") or path.parent.as_posix() == "/dev/fd":
         return True
     return path.exists() and not path.is_file() and not path.is_dir()
@@ -153,7 +155,7 @@ def write(frame: pd.DataFrame, path: Path | None) -> None:
 
 
 def _write_to_stdout(frame: pd.DataFrame) -> None:
-    """Write a table as CSV; UserError, before anything is written, if stdout's encoding lacks a character of it."""
+    """Write a table as CSV; before writing, raise UserError if stdout's encoding lacks one of its characters."""
     encoding = sys.stdout.encoding
     if encoding and encoding.lower() not in ("utf-8", "utf8"):
         try:
@@ -161,14 +163,14 @@ def _write_to_stdout(frame: pd.DataFrame) -> None:
                 frame.to_csv(nowhere, index=False)
         except UnicodeEncodeError as error:
             raise UserError(
-                f"stdout takes {encoding} alone, which lacks {error.object[error.start]!r} of the table; write it to a "
-                "file (-o FILE), or set PYTHONIOENCODING=utf-8"
+                f"stdout is encoded as {encoding}, which lacks {error.object[error.start]!r} of the table; write it to "
+                "a file (-o FILE), or set PYTHONIOENCODING=utf-8"
             ) from error
     frame.to_csv(sys.stdout, index=False)
 
 
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
-    """The names, each once, which must be columns; `option` is what gave them."""
+    """Check that names given by an option are columns; return each once."""
     for name in names:
         if name not in frame.columns:
             raise UserError(f"{option} {name!r}: the table has no such column; it has {list(frame.columns)}")
@@ -176,6 +178,6 @@ def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
 
 
 def say(args: argparse.Namespace, text: str) -> None:
-    """Tell of progress on stderr, where that is a terminal."""
+    """Print progress on stderr if that is a terminal."""
     if sys.stderr is not None and sys.stderr.isatty() and not args.quiet:
         print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Every setting of a model: a class of settings for each preset."""
+"""Settings of a model: one class for each preset."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ __all__ = [
 
 
 def preset(name: str) -> AnyConfig:
-    """The settings of a preset.
+    """The settings of a preset, by its name; ValueError for an unknown one.
 
+    Examples
+    --------
     >>> preset("default").network.width
     96
     >>> preset("paper").training.epochs
@@ -55,8 +57,10 @@ def preset(name: str) -> AnyConfig:
 
 
 def from_dict(data: dict[str, Any]) -> AnyConfig:
-    """The settings that ``to_dict`` gave; KeyError or TypeError if these are none.
+    """The settings from the dictionary that ``to_dict`` made; KeyError or TypeError if it is another one.
 
+    Examples
+    --------
     >>> from_dict(PaperConfig(draws=10).to_dict()).draws
     10
     """
@@ -64,12 +68,24 @@ def from_dict(data: dict[str, Any]) -> AnyConfig:
 
 
 def override(config: AnyConfig, settings: Mapping[str, Any]) -> AnyConfig:
-    """The settings with some of them replaced, each named by its path.
+    """Replace some settings, each named by its path.
+
+    Parameters
+    ----------
+    config : Config or PaperConfig
+        The settings, which stay as they are.
+    settings : mapping
+        New values by path, such as ``{"training.batch_size": 64}``.
+
+    Returns
+    -------
+    Config or PaperConfig
+        New settings.
 
     Raises
     ------
     ValueError
-        No such setting, or a value that it cannot have.
+        There is no such setting, or the value is not allowed.
 
     Examples
     --------
@@ -85,7 +101,7 @@ def override(config: AnyConfig, settings: Mapping[str, Any]) -> AnyConfig:
 
 
 def _elsewhere(path: str) -> str:
-    """The presets that have a setting of this path, as the end of a sentence."""
+    """Which presets have a setting of this path, as the last words of an error message."""
     found = []
     for name in PRESETS:
         part: Any = preset(name)
@@ -97,9 +113,10 @@ def _elsewhere(path: str) -> str:
 
 
 def _replaced(part: Any, changes: list[tuple[list[str], Any, str]]) -> Any:
-    """The part with changes, each by its names within the part, its value and its whole path: all made at once.
+    """Apply changes to a part of the settings; each is its names within the part, its value and its whole path.
 
-    So settings that must fit one another, such as the ends of a range, may be changed together.
+    All changes are applied before the checks run, so that settings that constrain each other, such as the ends of a
+    range, can change together.
     """
     known = [field.name for field in fields(part) if field.name != "preset"]
     values: dict[str, Any] = {}
@@ -119,6 +136,7 @@ def _replaced(part: Any, changes: list[tuple[list[str], Any, str]]) -> Any:
 
 
 def _in_type_of(old: Any, value: Any, path: str) -> Any:
+    """The new value in the type of the old one; ValueError where that would change it."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):

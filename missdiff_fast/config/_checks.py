@@ -1,4 +1,4 @@
-"""Checks of single settings. Each raises ValueError, naming the setting, its value and what it may be."""
+"""Checks of single settings. Each raises a ValueError that names the setting, the allowed values and the given one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def check_whole(name: str, value: object, least: int, *, even: bool = False) -> None:
-    """An integer of at least ``least``, and even if that is asked for."""
+    """An integer of at least ``least``; with ``even``, an even one."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least or (even and value % 2):
         raise ValueError(f"{name} must be an {'even ' * even}integer of at least {least}, got {value!r}")
 

@@ -1,4 +1,4 @@
-"""Settings of the default model."""
+"""Settings of the preset "default"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from missdiff_fast.config._checks import (
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """The row network: residual blocks on one hidden row.
+    """The network: residual blocks of one hidden vector for each row.
+
+    ``embedding`` is the width of the noise level's embedding.
 
     Examples
     --------
@@ -32,7 +34,7 @@ class NetworkConfig:
 
     width: int = 96
     blocks: int = 3
-    embedding: int = 64  # of the noise level
+    embedding: int = 64
 
     def __post_init__(self) -> None:
         check_whole("network.width", self.width, 1)
@@ -42,14 +44,16 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """What one training step shows the network and asks of it.
+    """Noise levels, column states and loss weights of a training step.
 
-    log sigma is normal with ``log_sigma_mean`` and ``log_sigma_std``. Of the rows, a share ``clean_share`` has a
-    uniform fraction of its observed columns clean and the rest noisy, ``hidden_share`` a fraction hidden and the rest
-    noisy, ``impute_share`` a fraction hidden and the rest clean; the remaining rows are noisy throughout.
+    log sigma is normal with mean ``log_sigma_mean`` and standard deviation ``log_sigma_std``. A share ``clean_share``
+    of the rows has a uniform fraction of its observed columns clean and the others noisy; ``hidden_share`` has a
+    fraction hidden and the others noisy; ``impute_share`` has a fraction hidden and the others clean. All columns of
+    the remaining rows are noisy.
 
-    A column's loss is weighted by how seldom it is observed, to the power ``column_power`` and at most ``column_cap``
-    times the least weight; see `missdiff_fast.diffusion.objective.column_weights`. A power of 0 weights all alike.
+    ``mean_weight`` is the weight of the loss of conditional means. A column's loss is divided by its share of observed
+    cells to the power ``column_power``; the greatest weight is at most ``column_cap`` times the least (see
+    `missdiff_fast.diffusion.objective.column_weights`). A power of 0 gives all columns the same weight.
 
     Examples
     --------
@@ -88,9 +92,9 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """AdamW, its weight decay 0, with warm-up and linear decay, and an average of the weights.
+    """AdamW without weight decay, with warm-up, linear decay and an exponential moving average of the weights.
 
-    ``steps`` and ``batch_size`` of None are chosen from the number of rows, see `resolve`, or from ``epochs``.
+    `resolve` chooses ``steps`` and ``batch_size`` of None from the number of rows; ``epochs`` replaces ``steps``.
 
     Examples
     --------
@@ -113,7 +117,7 @@ class TrainingConfig:
         check_share("training.ema", self.ema)
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table: at most 4,000 steps of 256 rows, and about 200 passes over a small table.
+        """Steps and batch size for a table: at most 4,000 steps of 256 rows; for a small table about 200 epochs.
 
         >>> TrainingConfig().resolve(16_000)
         (4000, 256)
@@ -125,13 +129,13 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class RefineConfig:
-    """Further training with the holes filled by conditional draws.
+    """Further training on a table whose missing cells are filled with conditional draws.
 
-    A round draws the missing cells given the observed ones, then trains for ``step_share`` of the first training's
-    steps at ``rate_share`` of its learning rate, showing the draws as noisy columns in a share ``show`` of the rows.
-    The draws of columns observed in at least ``trusted_rate`` of the rows enter the loss where the noise exceeds
-    ``trusted_sigma``. ``rounds`` of None means none for a complete table, one up to half of the cells missing, two
-    beyond.
+    A round draws the missing cells given the observed ones with ``solver_steps`` steps, then trains for ``step_share``
+    of the first training's steps at ``rate_share`` of its learning rate. In a share ``show`` of the rows the drawn
+    cells are noisy columns; in the others they are hidden. Drawn cells of columns that are observed in at least
+    ``trusted_rate`` of the rows enter the loss where sigma exceeds ``trusted_sigma``. ``rounds`` of None is one round
+    where at most half of the cells are missing, else two. A complete table has none.
 
     Examples
     --------
@@ -157,7 +161,7 @@ class RefineConfig:
         check_whole("refine.solver_steps", self.solver_steps, 1)
 
     def rounds_for(self, missing: float) -> int:
-        """How many rounds a table with this share of missing cells gets."""
+        """The number of rounds for a table with this share of missing cells."""
         if missing == 0:
             return 0
         if self.rounds is not None:
@@ -167,10 +171,10 @@ class RefineConfig:
 
 @dataclass(frozen=True)
 class SolverConfig:
-    """Noise levels of the sampler, from the greatest to the least.
+    """Steps and noise levels of the sampler: ``steps`` sigmas from ``sigma_max`` to ``sigma_min``.
 
-    ``precision`` is that of the factors of the network's matrix products on a CUDA device: "bfloat16" or
-    "float32"; sums and all else are float32. The CPU computes in float32.
+    The levels are even in sigma^(1/rho). ``precision`` is that of the factors of the network's matrix products on a
+    CUDA device, "bfloat16" or "float32"; sums and all else are float32. The CPU computes in float32.
 
     Examples
     --------
@@ -195,7 +199,7 @@ class SolverConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All settings of one model.
+    """All settings of the preset "default".
 
     Examples
     --------
@@ -214,17 +218,23 @@ class Config:
     solver: SolverConfig = field(default_factory=SolverConfig)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain dictionaries, for JSON."""
+        """The settings as plain dictionaries, for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`. A setting of training that an older version did not have gets its default."""
+        """The inverse of `to_dict`. A setting that an older version did not have gets its default.
+
+        Its precision "tf32", which this version does not have, becomes "float32".
+        """
+        solver = data["solver"]
+        if solver["precision"] == "tf32":
+            solver = {**solver, "precision": "float32"}
         return cls(
             preset=data["preset"],
             network=NetworkConfig(**data["network"]),
             objective=ObjectiveConfig(**data["objective"]),
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
-            solver=SolverConfig(**data["solver"]),
+            solver=SolverConfig(**solver),
         )

@@ -1,4 +1,4 @@
-"""Settings of the paper's model."""
+"""Settings of the preset "paper"."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from missdiff_fast.config._checks import (
     check_whole,
     check_whole_or_none,
 )
-from missdiff_fast.table.min_max import MISSING_CODES
 
-_MOST_STEPS = 100_000  # each has a row of its own in the network's table of levels
+MISSING_CODES = ("category", "zero")
+_MOST_STEPS = 100_000  # the network's table of step embeddings has a row for each
 _LEAST_NOISE = 1e-6
 
 
@@ -65,7 +65,7 @@ class DiffusionConfig:
 
 @dataclass(frozen=True)
 class CSDIConfig:
-    """The network over columns as tokens; see `missdiff_fast.networks.CSDINetwork`.
+    """The attention network, with a token for each encoded column; see `missdiff_fast.networks.CSDINetwork`.
 
     Examples
     --------
@@ -98,7 +98,9 @@ class CSDIConfig:
 
 @dataclass(frozen=True)
 class EpochsConfig:
-    """Adam, its rate cut to a tenth at shares of the steps. ``steps`` overrides ``epochs``.
+    """Adam; at each of ``milestones``, shares of the steps, the learning rate is multiplied by ``decay``.
+
+    ``steps`` overrides ``epochs``.
 
     Examples
     --------
@@ -134,7 +136,7 @@ class EpochsConfig:
         return self.steps or max(1, self.epochs * (num_rows // batch_size)), batch_size
 
     def rate(self, step: int, steps: int) -> float:
-        """The learning rate of a step, counted from 0.
+        """The learning rate of one of ``steps`` steps, numbered from 0.
 
         >>> EpochsConfig().rate(50, 100) == 5e-4 * 0.1**2
         True
@@ -144,10 +146,10 @@ class EpochsConfig:
 
 @dataclass(frozen=True)
 class PaperConfig:
-    """All settings of the paper's model.
+    """All settings of the preset "paper".
 
-    ``missing`` is what stands for a missing category, "category" or "zero" (`missdiff_fast.table.min_max`);
-    ``draws`` is how many draws an imputation takes the median of.
+    ``missing`` is how a missing category is encoded, "category" or "zero" (`missdiff_fast.table.min_max`); an
+    imputation is the median of ``draws`` draws.
 
     Examples
     --------
@@ -170,12 +172,12 @@ class PaperConfig:
         check_whole("draws", self.draws, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain dictionaries, for JSON."""
+        """The settings as plain dictionaries, for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PaperConfig:
-        """The inverse of `to_dict`, also after a way through JSON."""
+        """The inverse of `to_dict`; lists that JSON made of tuples become tuples again."""
         training = {**data["training"], "milestones": tuple(data["training"]["milestones"])}
         return cls(
             preset=data["preset"],

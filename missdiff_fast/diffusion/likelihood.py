@@ -1,4 +1,4 @@
-"""A bound on the negative log-likelihood, from the squared errors of a predicted noise at every level.
+"""A bound on the negative log-likelihood, from the squared errors of the predicted noise at every level.
 
 A sampler that goes back level by level with Gaussian steps is a latent-variable model whose evidence bound is a sum of
 Kullback-Leibler divergences (Ho et al., 2020), one for each level and encoded column. Each is affine in the squared
@@ -22,7 +22,7 @@ def evidence_bound(process: Process, errors: Tensor, x0: Tensor, observed: Tenso
     Parameters
     ----------
     process : Process
-        Its last reverse step, which adds no noise in sampling, counts as having the variance of the first level.
+        Its last reverse step adds no noise in sampling; here it has the variance of the first level.
     errors : Tensor
         Squared errors of the predicted noise at each level, summed over the row's observed columns: float64 ``[B, T]``.
     x0 : Tensor

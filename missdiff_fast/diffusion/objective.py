@@ -1,4 +1,4 @@
-"""What one training step shows the network: noise levels and column states, drawn afresh for every row."""
+"""Noise levels and column states of a training step, drawn independently for every row."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def draw_sigma(unit_normal: Tensor, config: ObjectiveConfig) -> Tensor:
 
 
 def column_weights(observed: Tensor, power: float, cap: float) -> Tensor:
-    """Weights of the columns' losses by how often each column is observed: float64 ``[J]``.
+    """Weights of the columns in the loss, by how often each is observed: float64 ``[J]``.
 
-    Each is ``rate ** -power``, but at most ``cap`` times the least, over a common factor that leaves the weights' mean
-    over observed cells 1. A column that is never observed gets the greatest weight, which then weighs nothing.
+    Each weight is ``rate ** -power``, at most ``cap`` times the least, scaled so that the mean over observed cells is
+    1. A column that is never observed gets the greatest weight, which has no effect.
 
     Parameters
     ----------
     observed : Tensor
         Which cells are observed, bool ``[N, J]``.
     power : float
-        At least 0: 0 weights all columns alike, 1 evens out how much they weigh in all.
+        At least 0. With 0 all columns have the same weight, with 1 the same total weight.
     cap : float
         At least 1.
 
@@ -44,16 +44,16 @@ def column_weights(observed: Tensor, power: float, cap: float) -> Tensor:
 def draw_states(uniform: Tensor, observed: Tensor, shown: Tensor, config: ObjectiveConfig) -> Tensor:
     """The state of every column of every row, uint8 ``[B, J]``.
 
-    Only observed cells are ever clean. Cells that are neither observed nor shown are hidden.
+    Only observed cells can be clean. Cells that are neither observed nor shown are hidden.
 
     Parameters
     ----------
     uniform : Tensor
-        Uniform numbers, ``[B, J + 2]``: the row's kind, the fraction that is picked, and one number for each column.
+        Uniform numbers, ``[B, J + 2]``: the row's kind, the fraction of picked columns, and one number for each column.
     observed : Tensor
         bool ``[B, J]``.
     shown : Tensor
-        Cells that hold a value, be it observed or filled, bool ``[B, J]``.
+        Cells that hold a value, observed or filled, bool ``[B, J]``.
     config : ObjectiveConfig
         Shares of the kinds of row.
     """

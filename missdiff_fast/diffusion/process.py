@@ -1,4 +1,4 @@
-"""A noising process in T steps and the solver that goes back through them."""
+"""A noising process in T steps, with the solver that reverses it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def variance_preserving(steps: int, beta_min: float, beta_max: float, variance: 
 
 
 def variance_exploding(steps: int, sigma_min: float, sigma_max: float, variance: str = "beta") -> Process:
-    """The process of Song et al. (2021) with geometric levels, which the paper names as the alternative.
+    """The process of Song et al. (2021) with geometric levels, the paper's alternative.
 
     >>> variance_exploding(3, 0.1, 10.0).alpha.tolist()
     [1.0, 1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Noise levels: how a cell is noised at level sigma, and the levels that a sampler visits.
+"""Noise levels of training and sampling.
 
 A noisy cell is ``x0 + sigma eps`` (the variance-exploding form; the variance-preserving one is the same up to a factor,
 with ``alpha = 1 / sqrt(1 + sigma^2)``). The preconditioning is that of Karras et al., "Elucidating the design space of
@@ -15,7 +15,7 @@ ONE_HOT_STD = 0.5
 
 
 def noise_weight(sigma: Tensor) -> Tensor:
-    """Weight of a squared error of x0 at level sigma, which makes every level count alike."""
+    """Weight of a squared error of x0 at level sigma, so that all levels contribute equally to the loss."""
     return (sigma * sigma + 1) / (sigma * sigma)
 
 
@@ -33,7 +33,7 @@ def karras_sigmas(steps: int, sigma_max: float, sigma_min: float, rho: float) ->
 
 
 def quadratic_betas(steps: int, beta_min: float, beta_max: float) -> Tensor:
-    """The paper's variance schedule, beta_1 to beta_T, whose root rises evenly: float64 ``[steps]``.
+    """The paper's variance schedule beta_1 to beta_T, evenly spaced in the square root: float64 ``[steps]``.
 
     >>> quadratic_betas(3, 0.01, 0.25).round(decimals=6).tolist()
     [0.01, 0.09, 0.25]

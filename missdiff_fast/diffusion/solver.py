@@ -1,4 +1,4 @@
-"""Solvers as rows of coefficients for the one `step` op."""
+"""Solvers, as rows of coefficients for the `step` op."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 def dpm_solver_2m(sigmas: Tensor) -> Tensor:
-    """DPM-Solver++(2M) of Lu et al. (2022) over the levels ``sigmas``, whose last is 0: float64 ``[steps, 4]``.
+    """DPM-Solver++(2M) of Lu et al. (2022) over the levels ``sigmas``, the last of which is 0: float64 ``[steps, 4]``.
 
     Row i holds (c0, c1, c2, c3) of ``x <- c0 x + c1 p + c2 previous + c3 eps`` from level i to level i + 1. The first
-    step is of first order, having no previous prediction, and the last one returns the prediction.
+    step has no previous prediction and is of first order; the last step returns the prediction.
 
     >>> dpm_solver_2m(torch.tensor([4.0, 2.0, 1.0, 0.0])).tolist()
     [[0.5, 0.5, 0.0, 0.0], [0.5, 0.75, -0.25, 0.0], [0.0, 1.0, 0.0, 0.0]]

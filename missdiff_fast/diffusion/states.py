@@ -1,4 +1,4 @@
-"""States of one column in one row of a batch: what the network is shown of it."""
+"""States of a column in a row of a batch: what the network sees of the cell."""
 
 HIDDEN = 0  # nothing
 NOISY = 1  # alpha x0 + sigma eps

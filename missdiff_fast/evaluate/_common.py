@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import DataError, DataTypeError, Do, Drop, Remedy, Table, Text
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
     from types import ModuleType
@@ -94,12 +96,15 @@ def times_as_dtypes(table: pd.DataFrame) -> pd.DataFrame:
 def check_table(table: object, name: str) -> None:
     """Refuse what is no table, has no columns, or has one twice."""
     if not isinstance(table, pd.DataFrame):
-        raise TypeError(f"the {name} table must be a pandas DataFrame, got {type(table).__name__}")
+        kind = type(table).__name__
+        problem = Text("{table} must be a pandas DataFrame, got {kind}", table=Table(name), kind=kind)
+        raise DataTypeError("frame", problem, value=type(table))
     if not len(table.columns):
-        raise ValueError(f"the {name} table has no columns")
+        raise DataError("empty", Text("{table} has no columns", table=Table(name)))
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
-        raise ValueError(f"column {twice!r} is in the {name} table more than once; rename or drop one of them")
+        problem = Text("column {column!r} is in {table} more than once", column=twice, table=Table(name))
+        raise DataError("duplicate", problem, columns=[twice], remedy=Do("rename or drop one of them"), joint="; ")
 
 
 def check_same_columns(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str, str]) -> None:
@@ -109,7 +114,10 @@ def check_same_columns(first: pd.DataFrame, second: pd.DataFrame, names: tuple[s
     odd = sorted(set(first.columns) ^ set(second.columns), key=str)
     if odd:
         where = names[0] if odd[0] in first else names[1]
-        raise ValueError(f"column {odd[0]!r} is in the {where} table only; both tables need the same columns")
+        template = "column {column!r} is in {table} only; both tables need the same columns"
+        problem = Text(template, column=odd[0], table=Table(where))
+        what = "it" if len(odd) == 1 else "those that only one has"
+        raise DataError("columns", problem, columns=odd, remedy=Drop(tuple(odd), what=what))
 
 
 def check_same_kinds(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str, str]) -> None:
@@ -117,10 +125,14 @@ def check_same_kinds(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
     for column in first.columns:
         kinds = [_kind(table[column]) for table in (first, second)]
         if kinds[0] != kinds[1]:
-            raise ValueError(
-                f"column {column!r} holds {kinds[0]} in the {names[0]} table and {kinds[1]} in the {names[1]} table; "
-                "give it one dtype"
+            problem = Text(
+                "column {column!r} holds {kinds[0]} in {first} and {kinds[1]} in {second}",
+                column=column,
+                kinds=kinds,
+                first=Table(names[0]),
+                second=Table(names[1]),
             )
+            raise DataError("dtypes", problem, columns=[column], remedy=Do("give it one dtype"), joint="; ")
 
 
 def check_same_categories(
@@ -134,29 +146,39 @@ def check_same_categories(
         for value in sorted(alone[1], key=str):
             other = written.get(_text(value), value)
             if type(other) is not type(value):
-                raise ValueError(
-                    f"column {column!r} holds {other!r} ({type(other).__name__}) in the {names[0]} table and {value!r} "
-                    f"({type(value).__name__}) in the {names[1]} table; give it one dtype"
+                problem = Text(
+                    "column {column!r} holds {other!r} ({kinds[0]}) in {first} and {value!r} ({kinds[1]}) in {second}",
+                    column=column,
+                    kinds=[type(other).__name__, type(value).__name__],
+                    other=other,
+                    value=value,
+                    first=Table(names[0]),
+                    second=Table(names[1]),
+                )
+                raise DataError(
+                    "dtypes", problem, columns=[column], value=value, remedy=Do("give it one dtype"), joint="; "
                 )
 
 
 def check_finite(table: pd.DataFrame, name: str) -> None:
     """Refuse a table without rows, and a column of numbers that are infinite, complex or too far apart."""
     if not len(table):
-        raise ValueError(f"the {name} table has no rows")
+        raise DataError("empty", Text("{table} has no rows", table=Table(name)))
     for column in table.columns:
         cells = table[column]
         if not _is_number(cells):
             continue
         if pd.api.types.is_complex_dtype(cells):
-            raise ValueError(f"column {column!r} of the {name} table has complex numbers; make them real, or drop it")
+            raise _fault(
+                "complex", column, name, "has complex numbers", Do("make them real"), Drop((column,), what="it")
+            )
         x = as_numbers(cells)
         if np.isinf(x).any():
-            raise ValueError(f"column {column!r} of the {name} table has infinite cells; replace them")
+            raise _fault("infinite", column, name, "has infinite cells", Do("replace them"))
         seen = x[~np.isnan(x)]
         if len(seen) and seen.max() / 2 - seen.min() / 2 > _WIDEST / 2:
-            raise ValueError(
-                f"column {column!r} of the {name} table has a range beyond float64; rescale it, or drop it"
+            raise _fault(
+                "wide", column, name, "has a range beyond float64", Do("rescale it"), Drop((column,), what="it")
             )
 
 
@@ -165,8 +187,8 @@ def check_complete(table: pd.DataFrame, name: str) -> None:
     check_finite(table, name)
     for column in table.columns:
         if table[column].isna().any():
-            raise ValueError(
-                f"column {column!r} of the {name} table has missing cells; fill them, or drop the rows that have them"
+            raise _fault(
+                "missing", column, name, "has missing cells", Do("fill them"), Do("drop the rows that have them")
             )
 
 
@@ -175,11 +197,15 @@ def _categories(column: pd.Series, name: str) -> set[Any]:
     try:
         return set(cells.unique())
     except TypeError:
-        kind = type(cells.iloc[0]).__name__
-        raise ValueError(
-            f"column {column.name!r} of the {name} table has cells such as a {kind}, which are no categories; make "
-            "them texts, or drop the column"
-        ) from None
+        wrong = f"has cells such as a {type(cells.iloc[0]).__name__}, which are no categories"
+        remedies = Do("make them texts"), Drop((column.name,))
+        raise _fault("unsupported", column.name, name, wrong, *remedies) from None
+
+
+def _fault(kind: str, column: Hashable, table: str, wrong: str, *remedy: Remedy) -> DataError:
+    """An error about a column of one table."""
+    problem = Text("column {column!r} of {table} {wrong}", column=column, table=Table(table), wrong=wrong)
+    return DataError(kind, problem, columns=[column], remedy=remedy, joint="; ")
 
 
 def _text(value: object) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import DataError, Do, Drop, Table, Text
 from missdiff_fast.evaluate._common import as_numbers, in_order
 
 if TYPE_CHECKING:
@@ -68,9 +69,17 @@ class Features:
                 part = (x / 2 - low / 2) / (high / 2 - low / 2 or 0.5) * _TOP
                 if np.abs(part).max(initial=0) > _GREATEST:
                     odd = x[np.abs(part).argmax()]
-                    raise ValueError(
-                        f"column {column!r} of the {name} table has the value {odd:g}, out of all proportion to the "
-                        f"range from {low:g} to {high:g} that is learnt from; correct it, or drop the column"
+                    template = (
+                        "column {column!r} of {table} has the value {odd:g}, out of all proportion to the range from "
+                        "{low:g} to {high:g} that is learnt from"
+                    )
+                    raise DataError(
+                        "proportion",
+                        Text(template, column=column, table=Table(name), odd=odd, low=low, high=high),
+                        columns=[column],
+                        value=odd,
+                        remedy=(Do("correct it"), Drop((column,))),
+                        joint="; ",
                     )
                 parts.append(part[:, None])
         for column, categories in self._categories.items():

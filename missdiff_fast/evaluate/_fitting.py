@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import DataError, Do, Table, Text
 from missdiff_fast.evaluate._common import as_numbers, continuous_columns, in_order, require
 from missdiff_fast.evaluate._models import Point, make_model
 from missdiff_fast.evaluate._scores import classification_scores, regression_scores
@@ -55,10 +56,13 @@ def find_targets(columns: Mapping[str, pd.Series], task: str, positive: object, 
     for name, column in columns.items():
         if column.nunique() == 1:
             what = "value" if task == "regression" else "class"
-            raise ValueError(
-                f"column {column.name!r} of the {name} table has one {what}, {column.astype('object').iloc[0]!r}: "
-                f"a target with one {what} cannot be learnt or judged by"
+            only = column.astype("object").iloc[0]
+            template = (
+                "column {column!r} of {table} has one {what}, {only!r}: a target with one {what} cannot be learnt or "
+                "judged by"
             )
+            problem = Text(template, column=column.name, table=Table(name), what=what, only=only)
+            raise DataError("target", problem, columns=[column.name], value=only)
     if task == "regression":
         return _numbers(columns, positive, log_target)
     if log_target:
@@ -122,18 +126,24 @@ def _numbers(columns: Mapping[str, pd.Series], positive: object, log_target: boo
     if log_target:
         for name, values in y.items():
             if values.min() < 0:
-                raise ValueError(
-                    f"column {columns[name].name!r} of the {name} table has the value {values.min()}; "
-                    "log_target, log(1 + y), needs a target that is never negative"
+                template = (
+                    "column {column!r} of {table} has the value {least}; log_target, log(1 + y), needs a target that "
+                    "is never negative"
                 )
+                column, least = columns[name].name, values.min()
+                problem = Text(template, column=column, table=Table(name), least=least)
+                raise DataError("target", problem, columns=[column], value=least)
         y = {name: np.log1p(values) for name, values in y.items()}
     for name, values in y.items():
         greatest = float(np.abs(values).max())
         if greatest > _GREATEST:
-            raise ValueError(
-                f"column {columns[name].name!r} of the {name} table has values up to {greatest:g}, and no model takes "
-                f"a target beyond {_GREATEST:g}; rescale it"
+            template = (
+                "column {column!r} of {table} has values up to {greatest:g}, and no model takes a target beyond "
+                "{most:g}"
             )
+            column = columns[name].name
+            problem = Text(template, column=column, table=Table(name), greatest=greatest, most=_GREATEST)
+            raise DataError("target", problem, columns=[column], value=greatest, remedy=Do("rescale it"), joint="; ")
     return Targets("regression", y, {})
 
 
@@ -147,10 +157,13 @@ def _classes(columns: Mapping[str, pd.Series], positive: object) -> Targets:
         real = sorted(real, key=lambda value: bool(value == positive))
     learnt, asked = (columns[name].astype("object").unique().tolist() for name in ("train", "test"))
     if not set(learnt) & set(asked):
-        raise ValueError(
-            f"column {columns['test'].name!r} has no class that is both in the train table, such as {learnt[0]!r}, and "
-            f"in the test table, such as {asked[0]!r}; write them alike"
+        template = (
+            "column {column!r} has no class that is both in {train}, such as {learnt!r}, and in {test}, such as "
+            "{asked!r}"
         )
+        tables, column = {"train": Table("train"), "test": Table("test")}, columns["test"].name
+        problem = Text(template, column=column, learnt=learnt[0], asked=asked[0], **tables)
+        raise DataError("target", problem, columns=[column], remedy=Do("write them alike"), joint="; ")
     made_up = [value for value in in_order(columns["train"]) if value not in real]
     index = pd.Index([*real, *made_up], dtype="object")
     y = {name: index.get_indexer(pd.Index(column, dtype="object")) for name, column in columns.items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import DataError, DataWarning, Table, Text
 from missdiff_fast.evaluate._common import (
     check_finite,
     check_same_categories,
@@ -75,7 +76,8 @@ def fidelity(
         check_finite(table, name)
         for column in table.columns:
             if not table[column].notna().any():
-                raise ValueError(f"column {column!r} of the {name} table has no value to compare")
+                problem = Text("column {column!r} of {table} has no value to compare", column=column, table=Table(name))
+                raise DataError("empty", problem, columns=[column])
     numbers = set(continuous_columns(real, continuous))
     check_same_kinds(real, synthetic, names)
     kinds = {column: _kind(real[column], column in numbers) for column in real.columns}
@@ -83,9 +85,9 @@ def fidelity(
     check_same_categories(real, synthetic, categorical, names)
     for column in categorical:
         if not synthetic[column].dropna().astype("object").isin(real[column].astype("object")).any():
-            warnings.warn(
-                f"column {column!r}: no category of the synthetic table is one of the real table", stacklevel=2
-            )
+            template = "column {column!r}: no category of {synthetic} is one of {real}"
+            told = Text(template, column=column, synthetic=Table("synthetic"), real=Table("real"))
+            warnings.warn(DataWarning("categories", told, columns=[column]), stacklevel=2)
     with warnings.catch_warnings():
         # The report's successor wants other metadata and gives the same figures; older releases have this one alone.
         warnings.simplefilter("ignore", FutureWarning)

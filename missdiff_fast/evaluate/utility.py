@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count
+from missdiff_fast.errors import argument_error
 from missdiff_fast.evaluate._common import (
     check_complete,
     check_same_categories,
@@ -121,11 +122,11 @@ def utility(
     if grid not in get_args(Grid):
         raise ValueError(f"grid must be 'full' or 'small', not {grid!r}")
     if not isinstance(random_state, (int, np.integer)) or not 0 <= random_state < 2**32:
-        raise ValueError(f"random_state must lie in [0, 2**32), got {random_state!r}")
+        raise argument_error("random_state", f"must lie in [0, 2**32), got {random_state!r}", random_state)
     if max_rows is not None:
         check_count("max_rows", max_rows, least=2)
     if check_count("n_jobs", n_jobs, least=-(1 << 20)) == 0:
-        raise ValueError("n_jobs must be 1 or more, or -1 for as many as there are cores, got 0")
+        raise argument_error("n_jobs", "must be 1 or more, or -1 for as many as there are cores, got 0", n_jobs)
     kind = find_task(task, test[target])
     chosen = _check_models(models, kind)
     others = train.drop(columns=target)

@@ -1,4 +1,4 @@
-"""The two ways of training on tables with holes: column states (the default) and the paper's Algorithms 1 and 2."""
+"""Two methods for tables with holes: column states (the default) and the paper's Algorithms 1 and 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ColumnStates", "Method", "NoisePrediction", "make_method"]
 
 
 def make_method(codec: Codec, config: AnyConfig, device: torch.device, backend: Backend) -> Method:
-    """The method that a configuration is of."""
+    """The method of a configuration."""
     if isinstance(config, PaperConfig):
         return NoisePrediction(codec, config, device, backend)
     return ColumnStates(codec, config, device, backend)

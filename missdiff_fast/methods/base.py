@@ -1,4 +1,4 @@
-"""What a method of training gives to the model."""
+"""The interface between a model and its method."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from missdiff_fast.table import Codec, EncodedTable
 
 
 class Method(ABC):
-    """Trains on an encoded table; draws and imputes rows.
+    """Trains on an encoded table, draws rows and imputes.
 
     Parameters
     ----------
     codec : Codec
-        Of the table.
+        The table's.
     device : torch.device
         Where the networks are.
     backend : Backend
@@ -34,17 +34,40 @@ class Method(ABC):
     def fitted(self) -> bool:
         """Whether there is anything to draw from."""
 
+    @property
+    def conditional_steps(self) -> int | None:
+        """Solver steps for draws given many known cells, which need more; None where the number of steps is fixed."""
+        return None
+
     @abstractmethod
-    def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
-        """Train; interrupted, the method keeps what it has learnt so far."""
+    def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
+        """Train; an interrupted fit keeps what it has learnt so far."""
 
     @abstractmethod
     def draw(
-        self, known: EncodedTable, seed: int, *, careful: bool = False, verbose: bool = False, desc: str = "sample"
+        self,
+        known: EncodedTable,
+        seed: int,
+        *,
+        first_row: int = 0,
+        num_steps: int | None = None,
+        verbose: bool = False,
+        desc: str = "sample",
     ) -> pd.DataFrame:
-        """Complete rows, drawn given the known cells; row i depends on the seed and i alone.
+        """Complete rows, drawn given the known cells.
 
-        ``careful`` asks for more solver steps where the method has a choice: draws given many known cells need them.
+        Parameters
+        ----------
+        known : EncodedTable
+            The known cells, N rows.
+        seed : int
+            Row i depends on (seed, i) and its known cells alone.
+        first_row : int
+            The number i of the first row.
+        num_steps : int, optional
+            Solver steps; None takes the settings'. A method whose number of steps is fixed ignores it.
+        verbose, desc
+            Progress bar, and its name.
         """
 
     @abstractmethod
@@ -61,18 +84,18 @@ class Method(ABC):
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
-        """Everything learnt, by name."""
+        """All that fit has learnt, by name."""
 
     @abstractmethod
     def load(self, weights: dict[str, Tensor]) -> None:
-        """Take what `weights` gave. Raises KeyError or RuntimeError where it does not fit."""
+        """Restore what `weights` gave; KeyError or RuntimeError where it does not fit."""
 
 
 def empty_codes(table: EncodedTable) -> Tensor:
-    """Room for a code in every categorical cell: int16 ``[N, K]``."""
+    """An uninitialised code for every categorical cell: int16 ``[N, K]``."""
     return torch.empty((len(table), table.layout.num_categorical), dtype=torch.int16)
 
 
 def part(weights: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """The weights of one member, ``name.``, its name taken off."""
+    """The entries whose names begin with ``name.``, without that prefix."""
     return {key.removeprefix(f"{name}."): tensor for key, tensor in weights.items() if key.startswith(f"{name}.")}

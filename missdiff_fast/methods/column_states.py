@@ -1,4 +1,4 @@
-"""The default method: every column of a row is hidden, noisy or clean, and the network is told which."""
+"""The default method: each column of a row is hidden, noisy or clean, and the network sees which."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table import Codec, EncodedTable
 
-_BOUND_LEVELS = 100, 0.02, 20.0  # steps, least and greatest sigma: the range that training covers
+_BOUND_LEVELS = 100, 0.02, 20.0  # number of levels, least and greatest sigma: the range of training
 
 
 class ColumnStates(Method):
-    """One network for drawing, with all columns noisy or known ones clean, and for imputing, with missing ones hidden.
+    """Draws rows, with unknown columns noisy and known ones clean, and imputes, with missing columns hidden.
 
     See `missdiff_fast._engine.refinement` for its training.
     """
@@ -42,29 +42,40 @@ class ColumnStates(Method):
         """As `Method.fitted`."""
         return hasattr(self, "_networks")
 
-    def fit(self, table: EncodedTable, seed: int, history: History, *, refine: bool, verbose: bool) -> None:
+    @property
+    def conditional_steps(self) -> int:
+        """As `Method.conditional_steps`."""
+        return self.config.refine.solver_steps
+
+    def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks = Networks(network, network)
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
-        rounds = self.config.refine.rounds_for(missing) if refine else 0
+        rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
 
     def draw(
-        self, known: EncodedTable, seed: int, *, careful: bool = False, verbose: bool = False, desc: str = "sample"
+        self,
+        known: EncodedTable,
+        seed: int,
+        *,
+        first_row: int = 0,
+        num_steps: int | None = None,
+        verbose: bool = False,
+        desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        solver = self.config.solver
-        if careful:
-            solver = replace(solver, steps=self.config.refine.solver_steps)
+        solver, network = self.config.solver, self._networks.generator
+        if num_steps is not None:
+            solver = replace(solver, steps=num_steps)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
         codes = empty_codes(known)
-        for start, stop, x in draw(
-            self._networks.generator, known, solver, self.backend, seed, verbose=verbose, desc=desc
-        ):
+        parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
+        for start, stop, x in parts:
             bin_index[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
         return self.codec.decode(bin_index, codes)
 
@@ -78,17 +89,17 @@ class ColumnStates(Method):
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
         first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
-        chances = torch.empty((len(table), last - first))
+        probabilities = torch.empty((len(table), last - first))
         for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
-            chances[a:b] = torch.softmax(logits[:, first:last], 1)
-        return chances
+            probabilities[a:b] = torch.softmax(logits[:, first:last], 1)
+        return probabilities
 
     @torch.inference_mode()
     def nll_bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
-        """As `Method.nll_bound`, of the encoded cells noised at the least level; the missing ones are hidden.
+        """As `Method.nll_bound`, of the encoded cells with noise of the least level; missing ones are hidden.
 
-        The network models the observed columns of a row by themselves, so the bound needs no factor for what is
-        missing (unlike that of the paper's Theorem 3.2).
+        The network models the observed columns of a row alone, so the bound needs no factor for the missing ones
+        (unlike that of the paper's Theorem 3.2).
         """
         process = variance_exploding(*_BOUND_LEVELS)
         bounds = torch.empty(len(table), dtype=torch.float64)
@@ -112,7 +123,7 @@ class ColumnStates(Method):
             prediction = network(x0 + sigma * eps, sigma * ones[:1], states)
             groups = torch.split(prediction[:, : layout.width], [layout.num_continuous, *layout.cardinalities], 1)
             guess = torch.cat([groups[0], *(torch.softmax(group, 1) for group in groups[1:])], 1)
-            # The noise that leads from the predicted clean row to this one errs by the row's error over sigma.
+            # The error of the predicted noise is the error of the predicted clean row divided by sigma.
             errors[:, t] = torch.where(observed, ((guess - x0) / sigma).double() ** 2, 0.0).sum(1)
             bar.update()
         return evidence_bound(process, errors, x0.double(), observed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import Convert, DataError, Do, Drop, Remedy
 from missdiff_fast.table.cells import Markers, RefusedError
 from missdiff_fast.table.reading import read_cells
 
@@ -48,7 +49,15 @@ def read_input(column: pd.Series) -> Input:
     try:
         cells = read_cells(column, Markers(), parse="never")
     except RefusedError as refused:
-        raise ValueError(f"column {column.name!r}: {_FAULTS[refused.kind]} ({refused.detail})") from None
+        wrong, remedies = _FAULTS[refused.kind]
+        problem = f"column {column.name!r} has {wrong} ({refused.detail})"
+        raise DataError(
+            refused.kind,
+            problem,
+            columns=[column.name],
+            remedy=(*remedies, Drop((column.name,), what="it")),
+            joint="; ",
+        ) from None
     if cells.codes is not None:
         codes = cells.codes
         counts = np.bincount(codes[codes >= 0], minlength=1)
@@ -65,11 +74,13 @@ def read_input(column: pd.Series) -> Input:
     return Input(np.where(cells.missing, 0.0, (values - seen.mean()) / seen.std(ddof=1)), varies=True)
 
 
-_FAULTS = {
-    "infinite": "infinite cells; replace them, or make them missing",
-    "mixed": "cells of several types; make them one",
-    "zones": "times with zones in a column of objects; convert them to one zone",
-    "unsupported": "cells that are no numbers, strings, booleans, dates or durations; convert the column or drop it",
+_FAULTS: dict[str, tuple[str, tuple[Remedy, ...]]] = {
+    "infinite": ("infinite cells", (Do("replace them"), Do("make them missing"))),
+    "mixed": ("cells of several types", (Convert("one type"),)),
+    "zones": ("times with zones in a column of objects", (Convert("utc"),)),
+    "unsupported": ("cells that are no numbers, strings, booleans, dates or durations", (Convert("plain"),)),
+    "reach": ("values out of reach", (Convert("coarser unit"),)),
+    "fine": ("nanoseconds as Python objects", (Convert("microseconds"),)),
 }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._engine.random import check_seed
+from missdiff_fast.errors import Adjust, AtLeast, DataError, DataWarning, Do, Pass, argument_error, argument_type_error
 from missdiff_fast.missingness.logit import draw_inputs, fit_intercept, sigmoid
 from missdiff_fast.table.literals import with_room
 
@@ -225,9 +226,9 @@ def _check(X: object, mechanism: object, ratio: object, observed_share: object, 
         raise ValueError(f"unknown mechanism {mechanism!r}; choose one of {', '.join(MECHANISMS)}")
     for name, value in (("ratio", ratio), ("observed_share", observed_share)):
         if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
-            raise TypeError(f"{name} must be a number, got {value!r}")
+            raise argument_type_error(name, f"must be a number, got {value!r}", value)
         if not 0 < value < 1:
-            raise ValueError(f"{name} must be greater than 0 and less than 1, got {value}")
+            raise argument_error(name, f"must be greater than 0 and less than 1, got {value}", value)
     if mechanism == "row" and X.shape[1] == 1:
         raise ValueError(
             "mechanism 'row' hides a share of each row's cells, floored, and the table has 1 column, so that it hides "
@@ -240,11 +241,9 @@ def _check(X: object, mechanism: object, ratio: object, observed_share: object, 
 def _warn_of_none(shape: tuple[int, int], mechanism: Mechanism, ratio: float) -> None:
     count, what = (shape[1], "columns") if mechanism == "row" else (shape[0], "rows")
     if mechanism in ("row", "column") and min(shape) and not floor_share(count, ratio):
-        warnings.warn(
-            f"mechanism {mechanism!r} hides no cell: floor({count} {what} * {ratio:g}) = 0; give a ratio of at least "
-            f"{1 / count:.4g}, or choose independent",
-            stacklevel=3,
-        )
+        problem = f"mechanism {mechanism!r} hides no cell: floor({count} {what} * {ratio:g}) = 0"
+        remedies = AtLeast("ratio", f"{1 / count:.4g}"), Do("choose independent")
+        warnings.warn(DataWarning("ratio", problem, value=ratio, remedy=remedies, joint="; "), stacklevel=3)
 
 
 def _completely_at_random(shape: tuple[int, int], mechanism: Mechanism, ratio: float, seed: int) -> np.ndarray:
@@ -278,10 +277,16 @@ def _logistic(
         most = 1 - len(inputs) / num_columns
         rate = ratio / most
         if rate >= 1:
-            raise ValueError(
+            raise DataError(
+                "ratio",
                 f"ratio {ratio} is out of reach: {len(inputs)} of the {num_columns} columns stay complete, so less "
-                f"than {most:.4g} of the cells can go missing; lower ratio or observed_share, or count only the other "
-                "columns, target='columns'"
+                f"than {most:.4g} of the cells can go missing",
+                value=ratio,
+                remedy=(
+                    Adjust("lower", ("ratio", "observed_share")),
+                    Pass("target", "columns", goal="count only the other columns,"),
+                ),
+                joint="; ",
             )
     for j in range(num_columns):
         if j not in inputs:

@@ -1,4 +1,4 @@
-"""Networks that make clean rows out of noisy ones: the default model's and the paper's."""
+"""Networks that predict clean rows or noise from noisy rows: the default model's and the paper's."""
 
 from missdiff_fast.networks.csdi import CSDINetwork
 from missdiff_fast.networks.mlp import Denoiser

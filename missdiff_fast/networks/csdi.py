@@ -1,4 +1,4 @@
-"""The paper's network: four gated residual layers over the encoded columns as tokens (CSDI, made one for tables)."""
+"""The paper's network: gated residual layers over the encoded columns as tokens (CSDI for tables)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Attention(nn.Module):
 
 
 class ResidualLayer(nn.Module):
-    """Step embedding added, attention over columns, and a gated unit whose output splits into residual and skip."""
+    """Step embedding, attention over columns, and a gated unit whose output is split into residual and skip."""
 
     def __init__(self, channels: int, heads: int, hidden: int, dropout: float, embedding: int, side: int) -> None:
         super().__init__()
@@ -61,31 +61,31 @@ class ResidualLayer(nn.Module):
 
 
 class CSDINetwork(nn.Module):
-    """Predicts the noise of an encoded row, whose every encoded column is one token.
+    """Predicts the noise of an encoded row. Each encoded column is one token.
 
-    The "four layers residual network" of the paper, which is that of CSDI (Tashiro et al., 2021) in the form of
-    CSDI_T (Zheng and Charoenphakdee, 2022): a token's channels come from its value, a layer mixes the tokens by
-    attention, and each token is told its column by a fixed embedding of its place. The released code's second
-    attention, over a time axis of length one, computes nothing and is left out.
+    The paper's "four layers residual network" is that of CSDI (Tashiro et al., 2021) in the form of CSDI_T (Zheng and
+    Charoenphakdee, 2022): a token's channels are made from its value, each layer mixes the tokens by attention, and a
+    fixed position embedding identifies the column. The released code's second attention, over a time axis of length
+    one, has no effect and is omitted.
 
     Parameters
     ----------
     width : int
-        L, the number of encoded columns.
+        L, number of encoded columns.
     steps : int
-        T, the number of noise levels.
+        T, number of noise levels.
     channels, layers, heads : int
-        C, number of residual layers, attention heads; C is a multiple of the heads.
+        C, number of residual layers, number of attention heads; C is a multiple of the heads, else ValueError.
     embedding : int
-        Size of the step's embedding.
+        Size of the step embedding.
     column_embedding, feature_embedding : int
-        Sizes of the fixed embedding of the column's place and of the learnt one, which all columns share.
+        Sizes of the fixed position embedding and of the learnt embedding, which all columns share.
     hidden : int
         Width of the transformer layer's MLP.
     dropout : float
-        Of the transformer layer.
+        Dropout rate in the transformer layer.
     conditional : bool
-        Whether a row comes in two channels, known cells and noisy ones, with a mask of the known (CSDI_T) or in one
+        Whether a row has two channels, known and noisy cells, with a mask of the known ones (CSDI_T), or one
         (MissDiff).
 
     Examples
@@ -141,9 +141,9 @@ class CSDINetwork(nn.Module):
         x : Tensor
             Noisy rows, ``[B, L]``.
         t : Tensor
-            Places of the noise levels, from 0, int64 ``[B]``, or ``[1]`` where all rows share one.
+            Indices of the noise levels, from 0, int64 ``[B]``, or ``[1]`` if all rows share one.
         known, mask : Tensor, optional
-            Of a conditional network: known cells (0 elsewhere) and where they are, float ``[B, L]`` each.
+            For a conditional network: known cells (0 elsewhere), and 1 where a cell is known, float ``[B, L]`` each.
         """
         channels = torch.stack([known, x], -1) if known is not None else x[..., None]
         side = torch.cat([self.places, self.feature.expand(len(self.places), -1)], 1)[None]
@@ -160,13 +160,13 @@ class CSDINetwork(nn.Module):
 
 
 def _step_table(steps: int, size: int) -> Tensor:
-    """``[sin(t f), cos(t f)]`` with f from 1 to 10,000 in even powers: float32 ``[steps, size]``."""
+    """``[sin(t f), cos(t f)]`` with f evenly spaced in its logarithm from 1 to 10,000: float32 ``[steps, size]``."""
     frequency = 10.0 ** (4 * torch.arange(size // 2) / (size // 2 - 1))
     angle = torch.arange(steps)[:, None] * frequency
     return torch.cat([angle.sin(), angle.cos()], 1)
 
 
 def _place_table(width: int, size: int) -> Tensor:
-    """The transformer's sinusoids of a column's place: float32 ``[width, size]``."""
+    """The transformer's sinusoidal embedding of each column's position: float32 ``[width, size]``."""
     angle = torch.arange(width)[:, None] * 10_000.0 ** -(torch.arange(0, size, 2) / size)
     return torch.stack([angle.sin(), angle.cos()], 2).flatten(1)

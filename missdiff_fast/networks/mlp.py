@@ -1,4 +1,4 @@
-"""The default network: a residual MLP over the encoded row that is told which columns are hidden, noisy or clean."""
+"""The default network: a residual MLP over the encoded row and the states of its columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from missdiff_fast.table.encoded import Layout
 
 
 class Block(nn.Module):
-    """One residual block: LayerNorm, noise level added, and an MLP of twice the width."""
+    """One residual block: LayerNorm, embedded noise level added, and an MLP of twice the width."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -23,28 +23,28 @@ class Block(nn.Module):
         self.up = nn.Linear(width, 2 * width)
         self.down = nn.Linear(2 * width, width)
 
-    def forward(self, h: Tensor, level: Tensor) -> Tensor:
-        """Add to rows h ``[B, width]`` what the block makes of them at a level ``[B or 1, width]``."""
-        return h + self.down(functional.silu(self.up(self.norm(h) + level)))
+    def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
+        """Rows h ``[B, width]`` and embedded noise levels ``[B or 1, width]`` to rows ``[B, width]``."""
+        return h + self.down(functional.silu(self.up(self.norm(h) + embedding)))
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a prediction needs of the noise levels and the states alone, and can be made for many batches at once.
+    """Inputs of a prediction that depend on noise levels and states alone: those of many batches in one computation.
 
     Parameters
     ----------
-    features : Tensor
-        Of the noise levels, ``[B or 1, embedding]``.
+    level_features : Tensor
+        Fourier features of the noise levels, ``[B or 1, embedding]``.
     flags : Tensor
-        Which columns are noisy, then which are clean, 0 or 1: ``[B, 2 J]``.
+        1 for each column that is noisy, then for each that is clean, else 0: ``[B, 2 J]``.
     scale : Tensor
-        Brings each cell to unit variance, ``[B, D]``.
+        Factors that bring each cell to unit variance, ``[B, D]``.
     skip, gain : Tensor
-        What the prediction of a score takes of the noisy score and of the network's output, ``[B, C]``.
+        Factors of the noisy score and of the network's output in the prediction of a score, ``[B, C]``.
     """
 
-    features: Tensor
+    level_features: Tensor
     flags: Tensor
     scale: Tensor
     skip: Tensor
@@ -52,14 +52,14 @@ class Prepared:
 
 
 class Denoiser(nn.Module):
-    """Predicts the clean row from a row whose columns are hidden, noisy or clean.
+    """Predicts the clean row from a row whose columns are hidden, noisy or clean, given their states.
 
     Parameters
     ----------
     layout : Layout
         Columns of the encoded row.
     width, blocks, embedding : int
-        Width of the hidden row, number of residual blocks, size of the noise level's Fourier features.
+        Width of the hidden rows, number of residual blocks, number of Fourier features of a noise level.
 
     Examples
     --------
@@ -98,12 +98,12 @@ class Denoiser(nn.Module):
         x : Tensor
             Noisy rows, ``[B, D]``; hidden columns are ignored.
         sigma : Tensor
-            Noise level, ``[B]``, or ``[1]`` where all rows share it.
+            Noise level, ``[B]``, or ``[1]`` if all rows share it.
         states : Tensor
             uint8 ``[B, J]``.
         prepared : Prepared, optional
-            ``prepare(sigma, states)``, where it is known already. Hidden columns have to be 0 then, as `perturb` gives
-            them.
+            ``prepare(sigma, states)``, if it is computed already. Hidden columns of x must be 0 then, as `perturb`
+            leaves them.
 
         Returns
         -------
@@ -114,32 +114,32 @@ class Denoiser(nn.Module):
         if prepared is None:
             x = torch.where((states > 0)[:, self.groups], x, 0.0)
             prepared = self.prepare(sigma, states)
-        level: Tensor = self.level(prepared.features)
+        embedding: Tensor = self.level(prepared.level_features)
         h = self.inputs(torch.cat([x * prepared.scale, prepared.flags], 1))
         for block in self.blocks:
-            h = block(h, level)
+            h = block(h, embedding)
         C = self.num_continuous
         scores, rest = self.outputs(self.norm(h)).split([C, self.layout.width], 1)
         return torch.cat([prepared.skip * x[:, :C] + prepared.gain * scores, rest], 1)
 
     def prepare(self, sigma: Tensor, states: Tensor) -> Prepared:
-        """What `forward` needs of its arguments beside the rows."""
+        """The inputs of `forward` that do not depend on the rows."""
         level = sigma[:, None]
         noisy = states == NOISY
         flags = torch.cat([noisy, states == CLEAN], 1).to(sigma.dtype)
         scale = torch.rsqrt(torch.where(noisy[:, self.groups], level**2, 0.0) + self.variance)
-        # c_skip and c_out of Karras et al.; where a column is hidden its x0 is the network's output itself.
+        # c_skip and c_out of Karras et al.; a hidden column's x0 is the network's output itself.
         scores, total = noisy[:, : self.num_continuous], level**2 + 1
         skip = torch.where(scores, 1 / total, 0.0)
         gain = torch.where(scores, level * torch.rsqrt(total), 1.0)
-        return Prepared(self.features(sigma), flags, scale, skip, gain)
+        return Prepared(self.level_features(sigma), flags, scale, skip, gain)
 
     def embed(self, sigma: Tensor) -> Tensor:
-        """The noise levels ``[B]`` as every block is told them, ``[B, width]``."""
-        embedding: Tensor = self.level(self.features(sigma))
+        """The embedding of noise levels ``[B]`` that every block adds, ``[B, width]``."""
+        embedding: Tensor = self.level(self.level_features(sigma))
         return embedding
 
-    def features(self, sigma: Tensor) -> Tensor:
+    def level_features(self, sigma: Tensor) -> Tensor:
         """Fourier features of the noise levels ``[B]``: ``[B, embedding]``."""
         angle = sigma[:, None].log() / 4 * self.frequency
         return torch.cat([angle.sin(), angle.cos()], 1)

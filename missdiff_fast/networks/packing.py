@@ -15,12 +15,12 @@ PANEL = 16  # outputs that a kernel computes together, as kPanel in csrc/cpu/ker
 
 
 def pack(network: Denoiser) -> Tensor:
-    """All weights but those of the noise level, float32 and flat.
+    """All weights except those that embed the noise level, float32 and flat.
 
-    In order: the input layer's weights of the cells, its weights of the states, its bias; of each block the gain of its
-    normalisation, and weights and bias of both layers; weights and bias of the output layer, into which the gain and
-    shift of the last normalisation are multiplied. Weights are in panels of 16 outputs, ``[panels, inputs, 16]``, and
-    what is missing to a whole panel is 0.
+    In order: the input layer's weights of the cells, its weights of the states, its bias; for each block the gain of
+    its normalisation, and weights and bias of both layers; weights and bias of the output layer, into which the gain
+    and shift of the last normalisation are multiplied. Weights are in panels of 16 outputs, ``[panels, inputs, 16]``,
+    the last one padded with zeros.
     """
     D = network.layout.width
     inputs, gain = network.inputs.weight.detach(), network.norm.weight.detach()
@@ -36,31 +36,31 @@ def pack(network: Denoiser) -> Tensor:
 
 
 def shifts(network: Denoiser, sigma: Tensor) -> Tensor:
-    """What each block adds to its normalised rows at levels ``[steps]``: ``[steps, blocks, width]``."""
+    """Embedded noise level plus normalisation bias of each block: levels ``[steps]`` to ``[steps, blocks, width]``."""
     biases: list[Tensor] = [block.norm.bias for block in _blocks(network)]
-    level = network.embed(sigma)[:, None]
-    return (level + torch.stack(biases) if biases else level[:, :0]).detach()
+    embedding = network.embed(sigma)[:, None]
+    return (embedding + torch.stack(biases) if biases else embedding[:, :0]).detach()
 
 
 @dataclass
 class TrainingState:
-    """A network in training: everything that a step changes, flat as `lay_out` lays weights.
+    """A network in training, with all that a step changes, flat in the order of `lay_out`.
 
     Parameters
     ----------
     network : Denoiser
-        Whose weights were taken up. Steps leave it as it is; `write_average` changes it.
+        The network whose weights training began with. Steps do not change it; `write_ema` does.
     weights : Tensor
         float32 ``[P]``.
-    mean, square : Tensor
-        AdamW's moving averages of the gradient and of its square, ``[P]``.
-    average : Tensor
-        The moving average of the weights, ``[P]``.
+    exp_avg, exp_avg_sq : Tensor
+        AdamW's exponential moving averages of the gradient and of its square, ``[P]``.
+    ema : Tensor
+        Exponential moving average of the weights, ``[P]``.
     steps : int
         Steps taken.
     panels : bool
-        Whether matrices lie in panels, as the CPU's native step reads them, or row by row, as PyTorch does: then
-        `current` gives views of the flat weights.
+        Whether matrices are in panels, as the CPU's native step reads them, or row-major, so that `current` returns
+        views of the flat weights.
 
     Examples
     --------
@@ -71,57 +71,54 @@ class TrainingState:
 
     network: Denoiser
     weights: Tensor
-    mean: Tensor
-    square: Tensor
-    average: Tensor
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+    ema: Tensor
     steps: int = 0
     panels: bool = True
 
     @classmethod
     def of(cls, network: Denoiser, *, panels: bool | None = None) -> TrainingState:
-        """Begin with the weights of a network, which has to be a `Denoiser` (else TypeError).
-
-        They lie in ``panels`` if asked; by default on the CPU alone.
-        """
+        """Begin with the weights of a `Denoiser`, else TypeError; ``panels`` by default on the CPU alone."""
         check_network(network)
         if panels is None:
             panels = network.inputs.weight.device.type == "cpu"
         weights = flatten(network, panels=panels)
-        mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
-        return cls(network, weights, mean, square, weights.clone(), panels=panels)
+        exp_avg, exp_avg_sq = torch.zeros_like(weights), torch.zeros_like(weights)
+        return cls(network, weights, exp_avg, exp_avg_sq, weights.clone(), panels=panels)
 
     def current(self) -> dict[str, Tensor]:
-        """The weights by the names of the network's parameters, to be differentiated by."""
+        """The weights by the names of the network's parameters, as leaves that require a gradient."""
         weights = unflatten(self.network, self.weights, panels=self.panels)
         names = (name for name, _ in self.network.named_parameters())
         return {name: weight.detach().requires_grad_() for name, weight in zip(names, weights, strict=True)}
 
     def flat(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What a step changes: weights, mean, square and average."""
-        return self.weights, self.mean, self.square, self.average
+        """The tensors that a step changes, in the order of `adamw`'s arguments."""
+        return self.weights, self.exp_avg, self.exp_avg_sq, self.ema
 
     def lay_out(self, gradients: Iterable[Tensor]) -> Tensor:
-        """Gradients of what `current` gives, as the weights lie."""
+        """Gradients of the tensors of `current`, flat in the order of the weights."""
         return lay_out(gradients, panels=self.panels)
 
     @torch.no_grad()
-    def write_average(self) -> None:
-        """Put their average into the network."""
-        averages = unflatten(self.network, self.average, panels=self.panels)
-        for parameter, average in zip(self.network.parameters(), averages, strict=True):
-            parameter.copy_(average)
+    def write_ema(self) -> None:
+        """Copy the weights' moving average into the network."""
+        weights = unflatten(self.network, self.ema, panels=self.panels)
+        for parameter, weight in zip(self.network.parameters(), weights, strict=True):
+            parameter.copy_(weight)
 
 
 def flatten(network: Denoiser, *, panels: bool = True) -> Tensor:
-    """All weights of a network, float32 and flat, as `lay_out` lays them."""
+    """All weights of a network, float32 and flat, in the order of `lay_out`."""
     return lay_out([weight.detach() for weight in network.parameters()], panels=panels)
 
 
 def lay_out(weights: Iterable[Tensor], *, panels: bool = True) -> Tensor:
-    """Weights, or their gradients, one after another in the order of the parameters.
+    """Weights, or their gradients, flat in the order of the parameters.
 
-    In ``panels``: matrices in panels of 16 outputs as in `pack`, vectors filled up with zeros to a multiple of 16.
-    Otherwise each as it lies in memory, filled up in the same way, so that all begin at a multiple of 64 bytes.
+    With ``panels`` matrices are in panels of 16 outputs as in `pack`, and vectors are padded with zeros to a multiple
+    of 16. Without, every tensor is row-major and padded in the same way, so that each begins at a multiple of 64 bytes.
     """
     if panels:
         return torch.cat([(_panels(w) if w.dim() == 2 else _padded(w)).flatten() for w in weights])
@@ -148,7 +145,7 @@ def unflatten(network: Denoiser, flat: Tensor, *, panels: bool = True) -> list[T
 
 
 def is_denoiser(network: object) -> bool:
-    """Whether the native passes compute what this network does: a class derived of it may compute something else."""
+    """Whether the native ops compute this network: a subclass may compute something else."""
     return type(network) is Denoiser
 
 

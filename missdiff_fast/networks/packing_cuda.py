@@ -1,4 +1,4 @@
-"""The default network's weights as the CUDA kernels read them: tiles of matrix products, in the order of their use."""
+"""The default network's weights as the CUDA kernels read them: tiles of the matrices in the order of use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from missdiff_fast.networks.mlp import Block, Denoiser
 
-PRECISIONS = ("float32", "bfloat16")  # by the numbers that the kernels know them by
+PRECISIONS = ("float32", "bfloat16")  # a precision's index is its number in the kernels
 MOST_WIDTH = 512
 
 _PANEL = 16
@@ -20,14 +20,14 @@ _CHUNK_BYTES = 16 * 1024
 
 
 def pack(network: Denoiser, precision: str) -> Tensor:
-    """All weights but those of the noise level: uint8, flat.
+    """All weights except those that embed the noise level: uint8, flat.
 
-    First vectors in float32: bias of the input layer; of each block the gain of its normalisation and the biases of
+    First vectors in float32: bias of the input layer; for each block the gain of its normalisation and the biases of
     both layers; bias of the output layer, into which the shift of the last normalisation is multiplied. Then tiles of
-    16 inputs by 16 outputs, see csrc/cuda/kernels/warp.h, bfloat16 or float32: of the input layer those of the
-    states, then those of the cells; of each block those of up and down, by pairs of panels of the hidden layer where
-    the network is narrow; of the output layer. The hidden row is filled up to a width that kernels are compiled for,
-    and the whole to chunks of 16 KiB, with zeros.
+    16 inputs by 16 outputs, see csrc/cuda/kernels/warp.h, in bfloat16 or float32: the input layer's for the states,
+    then for the cells; each block's up and down, in a narrow network by turns for each pair of panels of the hidden
+    layer; the output layer's. Zeros pad the width to one that kernels are compiled for, and the whole to a multiple of
+    16 KiB.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def pack(network: Denoiser, precision: str) -> Tensor:
     if precision == "bfloat16":
         stream = weights.to(torch.bfloat16).view(torch.uint8)
     else:
-        # A lane reads a tile of float32 in two accesses, which lie apart: [2, 32, 4] for [32, 8].
+        # A lane reads its 8 numbers of a float32 tile in two accesses, so [32, 8] becomes [2, 32, 4].
         weights = weights.view(-1, 32, 2, 4).transpose(1, 2).reshape(-1)
         stream = weights.contiguous().view(torch.uint8)
     chunks = -(-len(stream) // _CHUNK_BYTES)
@@ -62,7 +62,7 @@ def pack(network: Denoiser, precision: str) -> Tensor:
 
 
 def padded_panels(width: int) -> int:
-    """The panels of 16 that a width is filled up to.
+    """Number of panels of 16 that a width is padded to, one that kernels are compiled for; else ValueError.
 
     >>> [padded_panels(width) for width in (1, 96, 100, 512)]
     [2, 6, 8, 32]
@@ -73,7 +73,7 @@ def padded_panels(width: int) -> int:
 
 
 def _by_pairs(up: Tensor, down: Tensor) -> list[Tensor]:
-    """Of every two panels of the hidden layer what leads to them, and what leads from them."""
+    """Tiles for every two panels of the hidden layer: those of ``up``, then those of ``down``."""
     return [
         piece for u in range(0, len(down), 2) for piece in (up[:, u : u + 2].reshape(-1), down[u : u + 2].reshape(-1))
     ]
@@ -84,10 +84,9 @@ def _padded(x: Tensor, size: int) -> Tensor:
 
 
 def _tiles(weight: Tensor, inputs: int | None = None, outputs: int | None = None) -> Tensor:
-    """Weights ``[outputs, inputs]`` as tiles ``[inputs / 16, outputs / 16, 256]``, filled up to these sizes.
+    """Weights ``[outputs, inputs]`` as tiles ``[inputs / 16, outputs / 16, 256]``, padded to these sizes.
 
-    A tile's numbers are in the order of lanes, 4 g + t, then (tile, half, i): input 8 half + 2 t + i, output
-    8 tile + g.
+    A tile's numbers are ordered by lane, 4 g + t, then by (tile, half, i): input 8 half + 2 t + i, output 8 tile + g.
     """
     rows, columns = weight.shape
     inputs = inputs or columns + -columns % _PANEL

@@ -1,13 +1,17 @@
-"""The compiled ops. What they compute is defined by `missdiff_fast.ops.reference`, the same functions in plain PyTorch.
+"""The compiled ops. `missdiff_fast.ops.reference`, the same functions in plain PyTorch, defines what they compute.
 
-Noise is bitwise the reference's, for any batch split and any number of threads; sums are taken in an order that does
-not depend on threads either. Shapes: N rows stored, B in a batch, C continuous and K categorical columns, J = C + K, D
-encoded columns. Inputs need not be contiguous. Wrong dtypes raise TypeError and wrong shapes ValueError, both naming
-the argument; rows or codes that are out of range raise RuntimeError from the kernel, which alone reads them.
+Importing this package loads nothing compiled: the first call of an op does. It raises ImportError where the extension
+does not load, and RuntimeError where the package was installed without it.
 
-On a CUDA device all arguments have to be there. The kernels are put on the current stream and may be captured in a
-CUDA graph: nothing waits for the device, and keys, coefficients and offsets are read there. So a kernel that finds a
-number out of range ends with an error that the next call of CUDA reports, after which the process can use no device.
+Noise is bitwise the reference's, for any batch split and any number of threads. Sums are taken in an order that does
+not depend on the number of threads. Shapes: N rows in the table, B in a batch; C continuous and K categorical columns,
+J = C + K; D encoded columns. Inputs need not be contiguous unless a function says so. A wrong dtype raises TypeError
+and a wrong shape ValueError, both naming the argument. Rows and codes out of range raise RuntimeError from the kernel,
+which alone reads them. An argument that needs a gradient which the op does not compute raises ValueError.
+
+On a CUDA device all arguments must be there. The kernels run on the current stream and can be captured in a CUDA graph:
+the host does not wait, and the device reads keys, coefficients and offsets. A kernel that finds a number out of range
+traps: the next CUDA call reports an error, after which the process cannot use the device.
 """
 
 from __future__ import annotations

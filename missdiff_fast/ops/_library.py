@@ -1,4 +1,4 @@
-"""Loads the compiled extensions `_C` and `_cuda` and tells what is there, what is missing and what to do about it."""
+"""Loads the compiled extensions `_C` and `_cuda`; says what is installed, what is missing and how to install it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-_PACKAGE = "missdiff_fast"
+_PACKAGE = __name__.split(".")[0]
 _FOLDER = Path(__file__).parents[1]
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
@@ -27,13 +27,13 @@ def load() -> bool:
     -------
     bool
         True when `torch.ops.missdiff_fast` is registered; False when the package was installed without the extension,
-        or never installed. Where that was not of the user's choosing (MISSDIFF_NATIVE=off), a RuntimeWarning says so.
+        or never installed. A RuntimeWarning says so, unless it was installed with MISSDIFF_NATIVE=off.
 
     Raises
     ------
     ImportError
-        The extension was built but does not load, or is gone; the message names the torch and Python it was built for
-        and those found.
+        The extension was built but does not load, or its file is missing; the message names the torch and Python that
+        it was built for and those found.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def load() -> bool:
     if not extensions:
         if facts.get("native") == "yes":
             raise ImportError(_broken(facts, f"the file _C.* is missing from {_FOLDER}"))
-        # pip shows no output of a build that succeeds, so this is where its warning can be seen.
+        # Warn here: pip hides the output of a build that succeeds.
         if facts.get("native") != "off":
             warnings.warn(_missing(facts), RuntimeWarning, stacklevel=2)
         return False
@@ -65,19 +65,24 @@ def load_cuda() -> bool:
     Returns
     -------
     bool
-        True when `torch.ops.missdiff_fast` runs on CUDA devices; `without_cuda` tells why it is False.
+        True when `torch.ops.missdiff_fast` runs on CUDA devices; `without_cuda` says why it is False. Where the
+        kernels could not be built, a RuntimeWarning says why.
 
     Raises
     ------
     ImportError
-        The kernels were built, torch is one for CUDA, and still they do not load.
+        The kernels were built and torch is built for CUDA, but the kernels do not load.
 
     Examples
     --------
     >>> isinstance(load_cuda(), bool)
     True
     """
-    if not load() or torch.version.cuda is None or not _extensions("_cuda"):
+    if not load() or torch.version.cuda is None:
+        return False
+    if not _extensions("_cuda"):
+        if "cuda_reason" in _facts():
+            warnings.warn(_without_kernels(), RuntimeWarning, stacklevel=2)
         return False
     try:
         _import_cuda()
@@ -90,19 +95,19 @@ def _import_cuda() -> None:
     try:
         importlib.import_module("._cuda", _PACKAGE)
     except ImportError:
-        # Built under a torch for the CPU, it does not name the library of torch's that it needs.
+        # When built under a CPU-only torch, it is not linked to the torch library that it needs.
         ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"), mode=ctypes.RTLD_GLOBAL)
         importlib.import_module("._cuda", _PACKAGE)
 
 
 def without_cuda(device: torch.device) -> str | None:
-    """Why the CUDA kernels do not run on a CUDA device, and the remedy; None where they do."""
+    """Why the CUDA kernels do not run on a CUDA device, and the remedy; None if they run."""
     if not load():
         return _missing(_facts())
     if torch.version.cuda is None:
         return f"torch {torch.__version__} is built without CUDA; install a torch for CUDA, then run {_BUILD}"
     if not load_cuda():
-        return f"missdiff_fast was installed without its CUDA kernels; with nvcc at hand run {_BUILD}"
+        return _without_kernels()
     built = importlib.import_module("._cuda", _PACKAGE).build_info()
     if built["cuda"].split(".")[0] != torch.version.cuda.split(".")[0]:
         return (
@@ -122,10 +127,10 @@ def without_cuda(device: torch.device) -> str | None:
 
 
 def _runs_on(architectures: str, capability: tuple[int, int]) -> bool:
-    """Whether code for these of CMake's architectures runs: machine code within a major version, PTX on all later."""
+    """Whether code for these CMake architectures runs: machine code within a major version, PTX on all later ones."""
     for architecture in architectures.split():
         parts = re.fullmatch(r"(\d+)([af]?)(-real|-virtual)?", architecture)
-        if parts is None:  # "native", "all": built for whatever is there
+        if parts is None:  # "native", "all": built for the GPUs of the machine
             return True
         built, special, kind = divmod(int(parts[1]), 10), parts[2], parts[3]
         same = built == capability if special else built[0] == capability[0] and built[1] <= capability[1]
@@ -142,9 +147,9 @@ def build_info() -> dict[str, str]:
     -------
     dict[str, str]
         ``version`` is the package's; ``native`` is "yes", or "no" or "broken" with the reason and the remedy;
-        ``simd``, ``compiler`` and ``cxx_standard`` are the extension's, ``cuda`` the version that its CUDA kernels were
-        compiled by ("none" without them);
-        ``built_for_torch`` and ``built_for_python`` are what it was built for, ``torch`` and ``python`` what runs now.
+        ``simd``, ``compiler`` and ``cxx_standard`` are the extension's; ``cuda`` is the version of CUDA that compiled
+        its kernels ("none" without them, or "no" with the reason where they could not be built); ``built_for_torch``
+        and ``built_for_python`` are the versions that it was built for, ``torch`` and ``python`` those that run now.
 
     Examples
     --------
@@ -163,7 +168,7 @@ def build_info() -> dict[str, str]:
         "simd": "none",
         "compiler": facts.get("compiler", "none"),
         "cxx_standard": facts.get("cxx_standard", "none"),
-        "cuda": facts.get("cuda", "none"),
+        "cuda": f"no: {facts['cuda_reason']}" if "cuda_reason" in facts else facts.get("cuda", "none"),
         "built_for_torch": facts.get("torch", "none"),
         "built_for_python": facts.get("python", "unknown"),
         "torch": torch.__version__,
@@ -181,7 +186,7 @@ def _extensions(name: str) -> list[str]:
 
 
 def _facts() -> dict[str, str]:
-    """Read what the build wrote beside the extension; empty where it wrote nothing, or nothing whole."""
+    """Read the facts that the build wrote beside the extension; empty if there are none or they are unreadable."""
     try:
         facts = json.loads((_FOLDER / "_build.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -196,6 +201,12 @@ def _release(version: str) -> tuple[int, ...]:
 def _missing(facts: dict[str, str]) -> str:
     reason = facts.get("reason", "the package was never installed; run `pip install .` in the project's folder")
     return f"missdiff_fast runs in plain PyTorch, without its native ops: {reason}"
+
+
+def _without_kernels() -> str:
+    reason = _facts().get("cuda_reason")
+    because = f" ({reason})" if reason else ""
+    return f"missdiff_fast was installed without its CUDA kernels{because}; with nvcc at hand run {_BUILD}"
 
 
 def _broken(facts: dict[str, str], reason: str) -> str:

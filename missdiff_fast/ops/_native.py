@@ -1,7 +1,9 @@
-"""The compiled ops as torch has them."""
+"""Loads the compiled ops when the first of them is called, and adds what PyTorch needs beside their kernels."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -9,23 +11,59 @@ import torch
 
 from missdiff_fast.ops import _library
 
+_REGISTRATIONS: list[Callable[[], None]] = []
+_LOCK = threading.Lock()
+_loaded: bool | None = None  # None until the first call
 
-@torch.compiler.assume_constant_result  # which lets a graph be compiled before any op has run
-def _load() -> bool:
-    """Load the extensions and register what torch needs beside their kernels, once."""
-    if not _library.load():
-        return False
-    from missdiff_fast.ops import _registrations
 
-    _registrations.register()
-    with suppress(ImportError):  # which `_library.without_cuda` raises where a CUDA device is asked for
-        _library.load_cuda()
-    return True
+def when_loaded(register: Callable[[], None]) -> Callable[[], None]:
+    """Decorate a function that registers fakes and derivatives: it runs once, after the extension has loaded.
+
+    PyTorch accepts them only for ops that the extension has defined.
+    """
+    _REGISTRATIONS.append(register)
+    return register
+
+
+def load() -> bool:
+    """Load the compiled ops for every device that they were built for, with their fakes and derivatives, once.
+
+    Returns
+    -------
+    bool
+        False where the package was installed without the extension.
+
+    Raises
+    ------
+    ImportError
+        The extension was built but does not load; CUDA kernels that do not load are left to `_library.without_cuda`.
+
+    Examples
+    --------
+    >>> isinstance(load(), bool)
+    True
+    """
+    global _loaded
+    with _LOCK:  # columns are encoded in several threads, and PyTorch refuses a second registration
+        if _loaded is None:
+            found = _library.load()
+            if found:
+                for register in _REGISTRATIONS:
+                    register()
+                with suppress(ImportError):  # `_library.without_cuda` raises it where a CUDA device is asked for
+                    _library.load_cuda()
+            _loaded = found
+        return _loaded
+
+
+@torch.compiler.assume_constant_result  # Dynamo then loads the ops while it traces, and does not trace the loading
+def _is_loaded() -> bool:
+    return _loaded or load()
 
 
 def op(name: str) -> Any:
-    """The compiled op of this name; RuntimeError where the package was installed without them."""
-    if not _load():
+    """One compiled op; RuntimeError where the package was installed without them."""
+    if not _is_loaded():
         raise RuntimeError(
             f"missdiff_fast was installed without its compiled ops, so {name} cannot run; use backend='reference', or "
             "install again with a C++ compiler at hand"

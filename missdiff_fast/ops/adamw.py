@@ -1,4 +1,4 @@
-"""AdamW with a moving average of the weights."""
+"""AdamW with an exponential moving average of the weights."""
 
 from __future__ import annotations
 
@@ -7,51 +7,52 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from missdiff_fast.ops._checks import (
-    _check,
-    _refuse_gradients,
-)
-from missdiff_fast.ops._native import op
+from missdiff_fast.ops._checks import check_tensor, mark_changed, refuse_gradients
+from missdiff_fast.ops._native import op, when_loaded
 
-_FLAT = ("weights", "mean", "square", "average")
+FLAT = ("weights", "exp_avg", "exp_avg_sq", "ema")
 
 
-def adamw(weights: Tensor, mean: Tensor, square: Tensor, average: Tensor, gradient: Tensor, schedule: Tensor) -> None:
-    """One step of AdamW and of the moving average of the weights, in place; see `missdiff_fast.ops.reference.adamw`.
+def adamw(
+    weights: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, ema: Tensor, gradient: Tensor, schedule: Tensor
+) -> None:
+    """One step of AdamW and of the weights' exponential moving average, in place, in one pass over memory.
 
-    One pass over memory. On a GPU the schedule is read there, so that the next step's may be written into it without
-    the host's waiting. Not differentiable.
-
-    Parameters
-    ----------
-    weights, mean, square, average : Tensor
-        ``[P]``, float32, contiguous; on a GPU aligned to 16 bytes.
-    gradient : Tensor
-        ``[P]``, float32.
-    schedule : Tensor
-        float64 ``[3]``, on the same device.
+    Arguments as in `missdiff_fast.ops.reference.adamw`, the first five of them float32. The four that change must be
+    contiguous, need no gradient and, on a GPU, be aligned to 16 bytes; if two of them share memory, a RuntimeError is
+    raised. On a GPU the kernel reads the schedule, so that the host can write the next step's without waiting. Not
+    differentiable.
 
     Examples
     --------
-    >>> weights, mean, square, average = torch.zeros(4, 3).unbind()
-    >>> adamw(weights, mean, square, average, torch.tensor([2.0, -1.0, 0.0]), torch.tensor([0.1, 1.0, 0.5]).double())
-    >>> weights, average
+    >>> weights, exp_avg, exp_avg_sq, ema = torch.zeros(4, 3).unbind()
+    >>> gradient, schedule = torch.tensor([2.0, -1.0, 0.0]), torch.tensor([0.1, 1.0, 0.5], dtype=torch.float64)
+    >>> adamw(weights, exp_avg, exp_avg_sq, ema, gradient, schedule)
+    >>> weights, ema
     (tensor([-0.1000,  0.1000,  0.0000]), tensor([-0.0500,  0.0500,  0.0000]))
     """
-    flat = dict(zip(_FLAT, (weights, mean, square, average), strict=True))
-    _check("weights", weights, (torch.float32,), (None,))
-    _check_flat(flat)
-    _check("gradient", gradient, (torch.float32,), weights.shape)
-    _check("schedule", schedule, (torch.float64,), (3,))
-    _refuse_gradients("adamw", {"gradient": gradient})
-    op("adamw")(weights, mean, square, average, gradient, schedule)
-    if not torch.compiler.is_compiling():  # an op of the stable ABI does not tell autograd what it changed
-        torch.autograd.graph.increment_version(list(flat.values()))
+    flat = dict(zip(FLAT, (weights, exp_avg, exp_avg_sq, ema), strict=True))
+    check_tensor("weights", weights, (torch.float32,), (None,))
+    check_flat(flat)
+    check_tensor("gradient", gradient, (torch.float32,), weights.shape)
+    check_tensor("schedule", schedule, (torch.float64,), (3,))
+    refuse_gradients("adamw", {"gradient": gradient})
+    op("adamw")(weights, exp_avg, exp_avg_sq, ema, gradient, schedule)
+    mark_changed(list(flat.values()))
 
 
-def _check_flat(flat: Mapping[str, Tensor], owner: str = "") -> None:
-    """Check what a step of training changes."""
+def check_flat(flat: Mapping[str, Tensor], owner: str = "") -> None:
+    """Check the tensors that a training step changes in place, by their names in `FLAT`."""
     for name, tensor in flat.items():
-        _check(f"{owner}{name}", tensor, (torch.float32,), flat["weights"].shape)
+        check_tensor(f"{owner}{name}", tensor, (torch.float32,), flat["weights"].shape)
         if not tensor.is_contiguous() or tensor.requires_grad:
             raise ValueError(f"{owner}{name} must be contiguous and without gradient, as TrainingState.of makes it")
+
+
+def _fake(weights: Tensor, *rest: Tensor) -> None:
+    return None
+
+
+@when_loaded
+def _register() -> None:
+    torch.library.register_fake("missdiff_fast::adamw", _fake)

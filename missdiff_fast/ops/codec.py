@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from missdiff_fast.ops._checks import (
-    _TABLE_TYPES,
-    _check,
-    _check_offsets,
-    _refuse_gradients,
-)
-from missdiff_fast.ops._native import op
+from missdiff_fast.ops._checks import TABLE_TYPES, check_offsets, check_tensor, refuse_gradients
+from missdiff_fast.ops._native import op, when_loaded
 
 
 def encode(
     cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None
 ) -> Tensor:
-    """The normal scores of a continuous column's cells; see `missdiff_fast.ops.reference.encode`.
+    """The normal scores of a continuous column's cells: normal quantiles of their ranks among the observed cells.
 
-    Computed in the calling thread, so that columns can be encoded in several. Not differentiable.
-
-    Parameters
-    ----------
-    cells : Tensor
-        float32, float64 or int64 ``[N]``, none of them NaN.
-    keys : Tensor
-        cells' dtype ``[V]``, strictly ascending.
-    ends : Tensor
-        float64 ``[V + 1]``, ascending from 0 to 1.
-    boundaries : Tensor
-        float32 ``[V - 1]``, strictly ascending.
-    count : int
-        At least 1.
-    share : Tensor, optional
-        float64 ``[N]``, from 0 up to 1; 0.5 by default.
-
-    Returns
-    -------
-    Tensor
-        float32 ``[N]``.
+    Arguments and result as in `missdiff_fast.ops.reference.encode`; no keys, or a count below 1, raise ValueError. The
+    calling thread alone computes, so that several threads can encode a column each. Not differentiable.
 
     Examples
     --------
@@ -47,39 +25,24 @@ def encode(
     >>> encode(torch.tensor([2.0, 5.0, 3.0]), keys, ends, torch.tensor([-0.6745, 0.6745]), 4)
     tensor([0.0000, 1.1503, 0.6745])
     """
-    _check("cells", cells, (*_TABLE_TYPES, torch.int64), (None,))
-    _check("keys", keys, (cells.dtype,), (None,))
+    check_tensor("cells", cells, (*TABLE_TYPES, torch.int64), (None,))
+    check_tensor("keys", keys, (cells.dtype,), (None,))
     V = keys.shape[0]
     if V < 1 or count < 1:
         raise ValueError(f"keys must not be empty, nor count less than 1, but there are {V} keys and count is {count}")
-    _check("ends", ends, (torch.float64,), (V + 1,))
-    _check("boundaries", boundaries, (torch.float32,), (V - 1,))
+    check_tensor("ends", ends, (torch.float64,), (V + 1,))
+    check_tensor("boundaries", boundaries, (torch.float32,), (V - 1,))
     if share is not None:
-        _check("share", share, (torch.float64,), (cells.shape[0],))
+        check_tensor("share", share, (torch.float64,), (cells.shape[0],))
     tensors = {"cells": cells, "keys": keys, "ends": ends, "boundaries": boundaries, "share": share}
-    _refuse_gradients("encode", tensors)
+    refuse_gradients("encode", tensors)
     return op("encode")(cells, keys, ends, boundaries, count, share)
 
 
 def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores to bin_index in each column's value table, and one-hot groups to codes; see `reference.decode`.
+    """Bins of scores among their column's boundaries, and codes of one-hot groups.
 
-    As in the reference a NaN score is above all boundaries, and a group with a NaN gets its number of categories, which
-    is no code. Not differentiable.
-
-    Parameters
-    ----------
-    x : Tensor
-        ``[B, D]``, float32 or float64.
-    offsets, starts : Tensor
-        int64 ``[K + 1]`` and ``[C + 1]``.
-    boundaries : Tensor
-        ``[M]``, x's dtype, ascending within each column.
-
-    Returns
-    -------
-    bin_index, codes : Tensor
-        int32 ``[B, C]`` and int16 ``[B, K]``.
+    Arguments and result as in `missdiff_fast.ops.reference.decode`. Not differentiable.
 
     Examples
     --------
@@ -89,8 +52,23 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
             [0]], dtype=torch.int32), tensor([[1],
             [0]], dtype=torch.int16))
     """
-    _check("x", x, _TABLE_TYPES, (None, None))
-    continuous = _check_offsets(offsets, x.shape[1])
-    _check("boundaries", boundaries, (x.dtype,), (None,))
-    _check("starts", starts, (torch.int64,), (None if continuous is None else continuous + 1,))
+    check_tensor("x", x, TABLE_TYPES, (None, None))
+    continuous = check_offsets(offsets, x.shape[1])
+    check_tensor("boundaries", boundaries, (x.dtype,), (None,))
+    check_tensor("starts", starts, (torch.int64,), (None if continuous is None else continuous + 1,))
     return op("decode")(x, offsets, boundaries, starts)
+
+
+def _fake_encode(cells: Tensor, *rest: Any) -> Tensor:
+    return cells.new_empty(cells.shape, dtype=torch.float32)
+
+
+def _fake_decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    bin_index = x.new_empty((x.shape[0], starts.shape[0] - 1), dtype=torch.int32)
+    return bin_index, x.new_empty((x.shape[0], offsets.shape[0] - 1), dtype=torch.int16)
+
+
+@when_loaded
+def _register() -> None:
+    torch.library.register_fake("missdiff_fast::encode", _fake_encode)
+    torch.library.register_fake("missdiff_fast::decode", _fake_decode)

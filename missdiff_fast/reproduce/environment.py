@@ -1,19 +1,27 @@
-"""What figures were measured on."""
+"""Machine, versions and commit behind stored figures."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
+import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from missdiff_fast import __version__
+from missdiff_fast.ops._library import build_info
 
+_ROOT = Path(__file__).resolve().parents[2]
+_NVCC = Path("/usr/local/cuda/bin/nvcc")
 _PACKAGES = ("numpy", "pandas", "scikit-learn", "xgboost", "sdmetrics")
+_SOURCES = ("missdiff_fast", "csrc")
 
 
 @lru_cache(maxsize=1)
@@ -38,8 +46,83 @@ def environment(device: str) -> dict[str, str]:
         "machine": machine,
         "versions": f"missdiff_fast {__version__}, Python {platform.python_version()}, torch {torch.__version__}, "
         + packages,
-        "commit": _commit(),
+        "commit": commit(),
     }
+
+
+def facts(device: torch.device | None = None, sources: tuple[str, ...] = _SOURCES) -> dict[str, Any]:
+    """Machine, versions, threads and commit, to store with benchmark figures.
+
+    Parameters
+    ----------
+    device : torch.device, optional
+        The GPU that the figures are of; its name, driver and compiler are added.
+    sources : tuple of str
+        Paths in which a change marks the commit.
+
+    Examples
+    --------
+    >>> sorted(facts())
+    ['commit', 'machine', 'threads', 'versions']
+    """
+    found: dict[str, Any] = {
+        "machine": {"processor": _processor(), "cores": os.cpu_count(), "simd": build_info()["simd"]},
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            **{name: _version(name) for name in ("numpy", "pandas")},
+            "missdiff_fast": __version__,
+        },
+        "threads": torch.get_num_threads(),
+        "commit": commit(sources),
+    }
+    if device is None or device.type != "cuda":
+        return found
+    properties = torch.cuda.get_device_properties(device)
+    found["card"] = {
+        "name": properties.name,
+        "capability": f"{properties.major}.{properties.minor}",
+        "memory": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count,
+        "driver": _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").partition("\n")[0],
+    }
+    found["versions"] |= {"cuda": torch.version.cuda or "none", "nvcc": _nvcc()}
+    return found
+
+
+def describe(known: Mapping[str, Any]) -> str:
+    """One line of stored `facts`: machine, versions and commit.
+
+    Examples
+    --------
+    >>> describe(facts()).count(" at ")
+    1
+    """
+    machine, versions = known["machine"], dict(known["versions"])
+    own = versions.pop("missdiff_fast")
+    card = f"{known['card']['name']}, driver {known['card']['driver']}; " if "card" in known else ""
+    return (
+        f"{card}{machine['processor']}, {machine['cores']} cores, {known['threads']} threads, SIMD {machine['simd']}; "
+        f"Python {versions.pop('python')}, {', '.join(f'{name} {number}' for name, number in versions.items())}, "
+        f"missdiff_fast {own} at {known['commit']}"
+    )
+
+
+def commit(sources: tuple[str, ...] = _SOURCES) -> str:
+    """Commit of this package's repository, with a plus sign if ``sources`` have uncommitted changes.
+
+    An installed package may lie in somebody else's repository, so only a repository whose root holds the package
+    counts. Without one, the commit is the value of MISSDIFF_COMMIT, or "unknown".
+
+    Examples
+    --------
+    >>> bool(commit())
+    True
+    """
+    if _output("git", "rev-parse", "--show-toplevel") != str(_ROOT):
+        return os.environ.get("MISSDIFF_COMMIT", "unknown")
+    changes = _output("git", "status", "--porcelain", "-uno", "--", *sources)
+    return _output("git", "rev-parse", "--short", "HEAD") + ("+" if changes else "")
 
 
 def _version(package: str) -> str | None:
@@ -56,18 +139,17 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _commit() -> str:
-    """The commit of the package's own repository, with a plus sign where it has been changed; or "unknown"."""
-    root = Path(__file__).resolve().parents[2]
-    if _git(root, "rev-parse", "--show-toplevel") != str(root):
-        return "unknown"  # an installed package may lie in somebody else's repository
-    changed = _git(root, "status", "--porcelain", "-uno", "--", "missdiff_fast", "csrc")
-    return _git(root, "rev-parse", "--short", "HEAD") + ("+" if changed else "")
+def _nvcc() -> str:
+    """Release of CUDA's compiler."""
+    path = shutil.which("nvcc") or str(_NVCC)
+    found = re.search(r"release ([\d.]+)", _output(path, "--version"))
+    return found[1] if found else "unknown"
 
 
-def _git(root: Path, *arguments: str) -> str:
+def _output(*command: str) -> str:
+    """What a command prints; "" if it fails or is missing."""
     try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()

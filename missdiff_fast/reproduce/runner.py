@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from missdiff_fast._checks import check_count
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import check_seed
+from missdiff_fast.errors import argument_error
 from missdiff_fast.evaluate._common import require
 from missdiff_fast.reproduce.data import digest
 from missdiff_fast.reproduce.environment import environment
@@ -181,9 +182,8 @@ def _context(
         scale = replace(scale, repetitions=check_count("repetitions", repetitions, least=1))
     seed = check_seed(seed)
     if seed + scale.repetitions > _SEEDS:
-        raise ValueError(
-            f"random_state must lie in [0, {_SEEDS - scale.repetitions}], got {seed}: utility takes no more"
-        )
+        rule = f"must lie in [0, {_SEEDS - scale.repetitions}], got {seed}: utility takes no more"
+        raise argument_error("random_state", rule, seed)
     context = Context(scale, seed, resolve_device(device).type)
     if data is None:
         return context

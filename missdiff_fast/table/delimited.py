@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import DataError, Do, Give, Pass, argument_error
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
 from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room
@@ -47,7 +48,7 @@ def read_delimited(
 ) -> pd.DataFrame:
     """A frame from text whose line ends are plain newlines; see `missdiff_fast.table.read_table`."""
     if skip_rows < 0:
-        raise ValueError(f"skip_rows must be 0 or more, got {skip_rows}")
+        raise argument_error("skip_rows", f"must be 0 or more, got {skip_rows}", skip_rows)
     lines = text.split("\n")
     lines[:skip_rows] = [""] * min(skip_rows, len(lines))
     if not any(line.strip() for line in lines):
@@ -55,14 +56,15 @@ def read_delimited(
     if separator is None:
         separator = find_separator(lines)
     elif separator != WHITESPACE and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r'):
-        raise ValueError(
-            f"separator must be one character of ASCII, no quote and no line break, or '{WHITESPACE}' for white "
-            f"space, got {separator!r}"
+        rule = (
+            f"must be one character of ASCII, no quote and no line break, or '{WHITESPACE}' for white space, got "
+            f"{separator!r}"
         )
+        raise argument_error("separator", rule, separator)
     if decimal is None:
         decimal = find_decimal(lines, separator)
     elif decimal not in (".", ","):
-        raise ValueError(f"decimal must be '.' or ',', got {decimal!r}")
+        raise argument_error("decimal", f"must be '.' or ',', got {decimal!r}", decimal)
     rows = _rows(lines, separator, source)
     names, widths = _names(lines, rows, separator, header, source)
     strings = {name for name in names if str(name) in string_columns}
@@ -193,11 +195,15 @@ def _names(
     twice = sorted({name for name in called if called.count(name) > 1})
     if twice:
         ours = "" if any(names.count(name) > 1 for name in twice) else " (a column without a name is called so)"
-        raise ValueError(
+        problem = (
             f"{source} has the column name{'s' if len(twice) > 1 else ''} {', '.join(map(repr, twice))} more than once "
-            f"in line {rows.first[at]}{ours}: give each column a name of its own, or, if that line is no header, "
-            "pass header=False"
+            f"in line {rows.first[at]}{ours}"
         )
+        remedies = (
+            Do("give each column a name of its own"),
+            Pass("header", False, when="if that line is no header"),
+        )
+        raise DataError("duplicate", problem, columns=twice, remedy=remedies)
     return called, (given, width)
 
 
@@ -207,10 +213,12 @@ def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source:
         n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
         others = ", ".join(map(str, rows.first[odd[1:4]])) + ", ..." * (len(odd) > 4)
         others = f" (and {len(odd) - 1:,} more such: line{'s' if len(odd) > 2 else ''} {others})" if others else ""
-        raise ValueError(
-            f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}: mend "
-            "the lines (a separator within a value needs quotes), or give the right separator"
+        problem = f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}"
+        remedies = (
+            Do("mend the lines (a separator within a value needs quotes)"),
+            Give("separator"),
         )
+        raise DataError("fields", problem, value=n, remedy=remedies)
 
 
 def _rows_of_holes(

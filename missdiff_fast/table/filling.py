@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
+from missdiff_fast.errors import Convert, DataError, Do
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_frame, as_series, restore
 from missdiff_fast.table.progress import column_bar
@@ -136,11 +137,12 @@ def _in_learnt_order(series: pd.Series, new: list[object], cells: ColumnCells, c
     order = list(learnt.categories) if isinstance(learnt, pd.CategoricalDtype) and learnt.ordered else []
     given = list(restore(cells.keys, own.dtype, cells.family))  # without marks of missing cells
     if [value for value in order if value in given] != given:
-        raise ValueError(
+        problem = (
             f"column {column.name!r} is filled with {new[0]!r}, whose place in its order {_chain(given)} is not known, "
-            f"as fit saw {_chain(order) if order else 'no order'}: give its dtype the category {new[0]!r} where it "
-            "belongs, or no order (.cat.as_unordered())"
+            f"as fit saw {_chain(order) if order else 'no order'}"
         )
+        remedies = Do(f"give its dtype the category {new[0]!r} where it belongs"), Convert("unordered")
+        raise DataError("order", problem, columns=[column.name], value=new[0], remedy=remedies)
     try:
         return series.cat.set_categories(pd.Index(order, dtype=own.dtype))
     except (TypeError, ValueError):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from missdiff_fast.errors import DataWarning, Do, LeaveOut, Pass, Remedy
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.literals import DATE, find_unheld
 from missdiff_fast.table.schema import Name
@@ -27,10 +28,9 @@ def warn_of_header(frame: pd.DataFrame, source: str) -> None:
     if len(numbers) + len(again) <= len(names) / 4:
         return
     what = f"numbers such as {numbers[0]!r}" if numbers else f"{again[0]!r}, which comes again below it,"
-    warnings.warn(
-        f"{source}: the first line holds {what} and was read as the header; if it is none, pass header=False",
-        stacklevel=_STACK,
-    )
+    problem = f"{source}: the first line holds {what} and was read as the header"
+    remedy = Pass("header", False, when="if it is none")
+    warnings.warn(DataWarning("header", problem, remedy=remedy, joint="; "), stacklevel=_STACK)
 
 
 def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: int) -> None:
@@ -45,12 +45,13 @@ def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: 
             name: {text: count for text, count in texts.items() if text == "?" or (header and text != first.get(name))}
             for name, texts in found.items()
         }
-        remedy = f"if it is the header and the line before it is none, pass skip_rows={skip_rows + 1}"
-        warnings.warn(
-            f"{source}: the first row holds texts such as {next(iter(first.values()))!r} where all others hold "
-            f"numbers; {remedy if header else 'it looks like a header: leave out header=False'}",
-            stacklevel=_STACK,
-        )
+        text = next(iter(first.values()))
+        problem = f"{source}: the first row holds texts such as {text!r} where all others hold numbers"
+        remedy: Remedy = LeaveOut("header", False, when="if it is the header")
+        if header:
+            when = "if it is the header and the line before it is none"
+            remedy = Pass("skip_rows", skip_rows + 1, when=when)
+        warnings.warn(DataWarning("header", problem, value=text, remedy=remedy, joint="; "), stacklevel=_STACK)
     _warn_of_texts(found, source)
 
 
@@ -72,12 +73,11 @@ def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
         often = sorted(marks, key=lambda text: -len(marks[text]))
         each = "; ".join(f"{text!r} in {_columns(marks[text])}" for text in often[:_SHOWN])
         more = f"; and {len(often) - _SHOWN} more" if len(often) > _SHOWN else ""
-        warnings.warn(
-            f"{source} holds {each}{more}. What stands for a missing cell has to be named, "
-            f"missing_values={often[:_SHOWN]!r}; otherwise it counts as a category, and so do the numbers or dates "
-            "beside it",
-            stacklevel=_STACK + 1,
-        )
+        problem = f"{source} holds {each}{more}: such texts are categories, and so are the numbers or dates beside them"
+        columns = list(dict.fromkeys(name for text in often for name in marks[text]))
+        remedy = Pass("missing_values", often[:_SHOWN], goal="name them,", when="if they stand for missing cells")
+        warning = DataWarning("marks", problem, columns=columns, value=often, remedy=remedy, joint="; ")
+        warnings.warn(warning, stacklevel=_STACK + 1)
 
 
 def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
@@ -90,12 +90,14 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
         kind, cells = find_unheld(frame[name].dropna().unique().tolist(), decimal)
         if cells:
             more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
-            point = "; or write one of the numbers with a decimal point, if they are amounts" if "whole" in kind else ""
-            warnings.warn(
-                f"{source}: column {name!r} holds {cells[0]!r}{more}, {kind}, so that the whole column is text. Mend "
-                f"it, or have it count as missing, missing_values={cells[:_SHOWN]!r}{point}",
-                stacklevel=_STACK,
-            )
+            problem = f"{source}: column {name!r} holds {cells[0]!r}{more}, {kind}, so that the whole column is text"
+            remedies: list[Remedy] = [Do("mend it")]
+            remedies.append(Pass("missing_values", cells[:_SHOWN], goal="have it count as missing,"))
+            if "whole" in kind:
+                amounts = "if they are amounts"
+                remedies.append(Do("write one of the numbers with a decimal point", when=amounts))
+            warning = DataWarning("unheld", problem, columns=[name], value=cells[0], remedy=remedies)
+            warnings.warn(warning, stacklevel=_STACK)
 
 
 def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
@@ -106,11 +108,10 @@ def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
     if found:
         each = ", ".join(f"{text!r} in column {name!r}" for name, text in list(found.items())[:_SHOWN])
         more = f", and in {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        warnings.warn(
-            f"{source}: columns of numbers lose leading zeros: {each}{more}. If they are codes, have them as they are "
-            f"written, string_columns={[str(name) for name in found]!r}",
-            stacklevel=_STACK,
-        )
+        problem = f"{source}: columns of numbers lose leading zeros ({each}{more})"
+        names = [str(name) for name in found]
+        remedy = Pass("string_columns", names, goal="read them as text,", when="if they are codes")
+        warnings.warn(DataWarning("zeros", problem, columns=list(found), remedy=remedy), stacklevel=_STACK)
 
 
 def _odd_texts(column: pd.Series) -> dict[str, int]:

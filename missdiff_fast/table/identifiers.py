@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 
+from missdiff_fast.errors import DataWarning, Drop
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.schema import Name
 
@@ -49,13 +50,15 @@ def warn_of_identifiers(names: list[Name]) -> None:
     if not names:
         return
     several = len(names) > 1
-    warnings.warn(
+    problem = (
         f"column{'s' if several else ''} {', '.join(map(repr, names))} look{'' if several else 's'} like "
         f"{'identifiers' if several else 'an identifier'} (a different whole number in every row): "
-        f"{'their' if several else 'its'} values, which are real ones, would stand in synthetic rows; if "
-        f"{'they are identifiers, drop them' if several else 'it is one, drop it'}, frame.drop(columns={names})",
-        stacklevel=_level_outside(),
+        f"{'their' if several else 'its'} values, which are real ones, would stand in synthetic rows"
     )
+    when = "if they are identifiers" if several else "if it is one"
+    remedy = Drop(tuple(names), what="them" if several else "it", when=when)
+    warning = DataWarning("identifier", problem, columns=names, remedy=remedy, joint="; ")
+    warnings.warn(warning, stacklevel=_level_outside())
 
 
 def _names_rows(name: str) -> bool:

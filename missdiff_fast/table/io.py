@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from missdiff_fast.errors import DataError, Do, Pass, ReadWith, Remedy
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
 from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
@@ -31,14 +32,18 @@ from missdiff_fast.table.sniffing import decode_text
 _DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 BINARY = (".parquet", ".feather", ".arrow")
-_ELSEWHERE = {
-    ".arff": "save the lines below @data as .csv and read that with header=False and missing_values=['?']",
-    ".xls": "save the sheet as CSV, or read it with pandas.read_excel",
-    ".xlsx": "save the sheet as CSV, or read it with pandas.read_excel",
-    ".sas7bdat": "read it with pandas.read_sas",
-    ".dta": "read it with pandas.read_stata",
-    ".json": "read it with pandas.read_json",
+_SHEET = Do("save the sheet as CSV"), ReadWith("pandas.read_excel")
+_CONVERT = Do("convert it to CSV or Parquet")
+_BELOW = "save the lines below @data as .csv and read that with"
+_ELSEWHERE: dict[str, tuple[Remedy, ...]] = {
+    ".arff": (Pass("header", False, goal=_BELOW, more=(Pass("missing_values", ["?"]),)),),
+    ".xls": _SHEET,
+    ".xlsx": _SHEET,
+    ".sas7bdat": (ReadWith("pandas.read_sas"), _CONVERT),
+    ".dta": (ReadWith("pandas.read_stata"), _CONVERT),
+    ".json": (ReadWith("pandas.read_json"), _CONVERT),
 }
+_RENAME = Do("rename it to end in .csv", when="if it is delimited text")
 
 
 def read_table(
@@ -245,12 +250,13 @@ def file_kind(path: Path) -> tuple[str, str]:
     base = suffixes[0] if len(suffixes) == 2 else ""
     if last in _COMPRESSED and base in _DELIMITED:
         return base, path.suffix
-    remedy = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or "if it is delimited text, rename it to end in .csv"
+    remedies = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or _RENAME
     kinds = ", ".join([*_DELIMITED, *BINARY])
-    raise ValueError(
-        f"{path.name}: files of this kind are not known: {remedy}. Known are {kinds}; "
-        f"text also with {', '.join(_COMPRESSED)} at its end"
+    problem = (
+        f"{path.name}: files of this kind are not known (known are {kinds}; text also with {', '.join(_COMPRESSED)} at "
+        "its end)"
     )
+    raise DataError("file", problem, value=path.name, remedy=remedies)
 
 
 def _plain_forms(number: int | float) -> list[str]:

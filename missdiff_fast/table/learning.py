@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import argument_error
 from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
@@ -28,7 +29,8 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
     if not names or not len(cells):
         raise ValueError(f"the frame is empty ({len(cells)} rows, {len(names)} columns): give at least one of each")
     if not 2 <= max_categories <= MAX_CATEGORIES:
-        raise ValueError(f"max_categories must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}")
+        rule = f"must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}"
+        raise argument_error("max_categories", rule, max_categories)
 
     def learn(name: Name) -> _Learnt | RefusedError:
         if name in cells.refused:

@@ -12,7 +12,6 @@ from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.schema import Name
 
 _FARTHEST = 1e9  # squares of it, and sums of these, are far from the end of float32
-MISSING_CODES = ("category", "zero")
 
 
 @dataclass(frozen=True)

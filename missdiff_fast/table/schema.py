@@ -9,6 +9,19 @@ from typing import Any
 
 import pandas as pd
 
+from missdiff_fast.errors import (
+    Adjust,
+    CapCategories,
+    Convert,
+    DataError,
+    DataTypeError,
+    Do,
+    Drop,
+    MakeFrame,
+    Remedy,
+    RenameColumns,
+    Structured,
+)
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.dtypes import Dtype
 
@@ -100,7 +113,9 @@ class Schema:
 def check_frame(frame: object) -> list[Name]:
     """The column names of a frame, made plain; TypeError or ValueError if it is no frame with distinct names."""
     if not isinstance(frame, pd.DataFrame):
-        raise TypeError(f"expected a pandas DataFrame, got {type(frame).__name__}: wrap it in pandas.DataFrame(...)")
+        method = next((name for name in ("to_pandas", "toPandas") if hasattr(frame, name)), "")
+        problem = f"expected a pandas DataFrame, got {type(frame).__name__}"
+        raise DataTypeError("frame", problem, value=type(frame), remedy=MakeFrame(method))
     names: list[Name] = []
     given: list[object] = list(frame.columns)
     for name in given:
@@ -109,13 +124,12 @@ def check_frame(frame: object) -> list[Name]:
         elif not isinstance(name, bool) and isinstance(name, numbers.Integral):
             names.append(int(name))
         else:
-            raise TypeError(
-                f"column name {name!r} is a {type(name).__name__}: names must be strings or integers; "
-                "rename the columns, frame.columns = [str(name) for name in frame.columns]"
-            )
+            problem = f"column name {name!r} is a {type(name).__name__}: names must be strings or integers"
+            raise DataTypeError("name", problem, columns=[name], remedy=RenameColumns(), joint="; ")
     twice = list(frame.columns[frame.columns.duplicated()].unique())
     if twice:
-        raise ValueError(f"duplicate column names {_list(twice)}: give each column a name of its own")
+        problem, remedy = f"duplicate column names {_list(twice)}", Do("give each column a name of its own")
+        raise DataError("duplicate", problem, columns=twice, remedy=remedy)
     return names
 
 
@@ -134,53 +148,36 @@ def as_names(columns: object) -> list[Any] | None:
     return names
 
 
-_DATES = "if it holds dates, convert them, frame[column] = pandas.to_datetime(frame[column]); "
-_CAP = (
-    "keep the most frequent and call the rest other, "
-    "frame[column] = missdiff_fast.table.cap_categories(frame[column], keep=50)"
-)
-# What is said of the columns refused for one kind of fault: error type, what is wrong, remedy.
-_FAULTS: dict[str, tuple[type[Exception], str, str]] = {
-    "unsupported": (
-        TypeError,
-        "can't be taken",
-        "convert to numbers, strings, booleans, categories, datetimes or timedeltas (lists and dicts: to columns of "
-        "their own; periods: .dt.to_timestamp(); intervals: .astype(str); sparse: .sparse.to_dense()), "
-        "or drop the column",
-    ),
+_DATES = Convert("datetime", when="if it holds dates")
+_DROP = Drop(())  # of the columns that are refused
+# What is said of the columns refused for one kind of fault: error type, what is wrong, remedies.
+_FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
+    "unsupported": (DataTypeError, "can't be taken", (Convert("plain"), _DROP)),
     "reach": (
-        ValueError,
-        "has values out of reach",
-        "numbers must fit 64 bits, and dates and times the nanoseconds or seconds that they are counted in: rescale "
-        "them, use a coarser unit (.dt.as_unit('s')), or drop the column",
+        DataError,
+        "has values out of reach (numbers must fit 64 bits, and dates and times the nanoseconds or seconds that they "
+        "are counted in)",
+        (Do("rescale them"), Convert("coarser unit"), _DROP),
     ),
-    "zones": (
-        TypeError,
-        "holds datetimes with time zones as Python objects",
-        "convert them, frame[column] = pandas.to_datetime(frame[column], utc=True)",
-    ),
+    "zones": (DataTypeError, "holds datetimes with time zones as Python objects", (Convert("utc"),)),
     "fine": (
-        ValueError,
+        DataError,
         "holds nanoseconds as Python objects, which are read to the microsecond",
-        "convert them, frame[column] = pandas.to_datetime(frame[column]), of durations pandas.to_timedelta",
+        (Convert("microseconds"),),
     ),
-    "mixed": (ValueError, "mixes types", "make the cells one type, e.g. frame[column].astype(str)"),
-    "infinite": (ValueError, "has infinite values", "replace them, e.g. by NaN to count them as missing"),
-    "wide": (ValueError, "has a range beyond float64", "rescale the column, or drop it"),
-    "empty": (
-        ValueError,
-        "has no observed cell",
-        "each column must be seen at least once: drop the column, frame.drop(columns=...)",
-    ),
+    "mixed": (DataError, "mixes types", (Convert("one type"),)),
+    "infinite": (DataError, "has infinite values", (Do("replace them"), Do("make them missing"))),
+    "wide": (DataError, "has a range beyond float64", (Do("rescale the column"), _DROP)),
+    "empty": (DataError, "has no observed cell", (_DROP,)),
     "cardinality": (
-        ValueError,
+        DataError,
         "has too many categories",
-        f"drop the column; {_DATES}raise max_categories; or {_CAP}",
+        (_DROP, _DATES, Adjust("raise", ("max_categories",)), CapCategories()),
     ),
     "identifier": (
-        ValueError,
+        DataError,
         "holds a different string in nearly every row (free text or an identifier)",
-        f"drop the column; {_DATES}or {_CAP}",
+        (_DROP, _DATES, CapCategories()),
     ),
 }
 
@@ -201,16 +198,18 @@ class Refusals:
 
     def raise_any(self) -> None:
         """Raise an error that tells of all faults, of the type of the first; nothing if there is none."""
-        told, raised = [], None
-        for kind, (error, wrong, remedy) in _FAULTS.items():
+        faults: list[Structured] = []
+        for kind, (error, wrong, remedies) in reversed(_FAULTS.items()):
             columns = self._found.get(kind)
             if columns:
                 each = "; ".join(f"{name!r}{f' ({detail})' if detail else ''}" for name, detail in columns)
                 wrong = wrong if len(columns) == 1 else _plural(wrong)
-                told.append(f"column{'s' if len(columns) > 1 else ''} {each} {wrong}: {remedy}")
-                raised = raised or error
-        if raised:
-            raise raised(". Also, ".join(told))
+                names = tuple(name for name, _ in columns)
+                remedy = [Drop(names) if one is _DROP else one for one in remedies]
+                problem = f"column{'s' if len(columns) > 1 else ''} {each} {wrong}"
+                faults = [error(kind, problem, columns=names, remedy=remedy, also=faults)]
+        if faults:
+            raise faults[0]
 
 
 def _plural(wrong: str) -> str:

@@ -6,6 +6,8 @@ import csv
 import itertools
 import re
 
+from missdiff_fast.errors import DataError, Give, argument_error
+
 SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 200  # rows looked at to find the separator; ten times as many lines for the decimal mark
 
@@ -28,17 +30,16 @@ def decode_text(data: bytes, encoding: str | None, source: str) -> str:
         try:
             text = data.decode(candidate)
         except LookupError as error:
-            raise ValueError(
-                f"encoding {candidate!r} is not known: give a name such as 'utf-8' or 'latin-1'"
-            ) from error
+            rule = f"{candidate!r} is not known: give a name such as 'utf-8' or 'latin-1'"
+            raise argument_error("encoding", rule, candidate) from error
         except UnicodeDecodeError as error:
             if candidate == candidates[-1]:
-                raise ValueError(f"{source} is not {candidate} text ({error}): give the right encoding") from error
+                problem = f"{source} is not {candidate} text ({error})"
+                raise DataError("encoding", problem, value=candidate, remedy=Give("encoding")) from error
             continue
         if "\0" in text:
-            raise ValueError(
-                f"{source} holds NUL characters, so it is no text in {candidate}: give its encoding, if it has one"
-            )
+            problem = f"{source} holds NUL characters, so it is no text in {candidate}"
+            raise DataError("encoding", problem, value=candidate, remedy=Give("encoding", when="if it is text"))
         return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     raise AssertionError("a candidate decodes or raises")
 

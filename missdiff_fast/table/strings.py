@@ -38,7 +38,9 @@ def factorize(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
         cells = series.to_numpy(dtype=object)
         if not _are_c_strings(cells[codes >= 0] if (codes < 0).any() else cells):
             # With a None among the cells pandas compares the objects themselves, which takes twice the time.
-            codes, distinct = pd.factorize(np.append(np.where(codes < 0, None, cells), None))
+            objects = np.empty(len(cells) + 1, dtype=object)
+            objects[:-1] = np.where(codes < 0, objects[:-1], cells)
+            codes, distinct = pd.factorize(objects)
             codes = codes[:-1]
     return codes, np.asarray(distinct)
 

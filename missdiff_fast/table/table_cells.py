@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from missdiff_fast.errors import Convert, DataError, DataTypeError, Do, Drop, argument_error
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
 from missdiff_fast.table.progress import column_bar
@@ -117,11 +118,13 @@ def read_learnt(
     names = check_frame(frame)
     extra = [name for name in names if name not in schema]
     if extra:
-        raise ValueError(f"columns {extra} were not there in fit: drop them, frame.drop(columns={extra})")
+        drop = Drop(tuple(extra), what="them")
+        raise DataError("columns", f"columns {extra} were not there in fit", columns=extra, remedy=drop)
     columns = _columns(frame, names)
     absent = [name for name in schema.names if name not in columns]
     if absent and not partial:
-        raise ValueError(f"columns {absent} are not in the frame: add them, with missing cells if they are not known")
+        add = Do("add them, with missing cells if they are not known")
+        raise DataError("columns", f"columns {absent} are not in the table", columns=absent, remedy=add)
 
     def read(name: Name, series: pd.Series) -> ColumnCells:
         column = schema[name]
@@ -131,21 +134,22 @@ def read_learnt(
 
     cells = TableCells(frame, columns, *_read_columns(columns, read, len(frame), verbose), markers)
     cells.check()
-    wrong = [
-        f"column {name!r} has {found.family} cells (dtype {columns[name].dtype}), but {schema[name].family} "
+    wrong = {
+        name: f"column {name!r} has {found.family} cells (dtype {columns[name].dtype}), but {schema[name].family} "
         f"ones (dtype {schema[name].dtype}) in fit"
         for name, found in cells.found.items()
         if not _agree(found, schema[name])
-    ]
+    }
     if wrong:
-        raise TypeError(f"{'; '.join(wrong)}: convert, e.g. frame[column].astype(...)")
+        raise DataTypeError("family", "; ".join(wrong.values()), columns=list(wrong), remedy=Convert("learnt"))
     return cells
 
 
 def _check_chosen(columns: Sequence[Name] | None, names: Sequence[Name]) -> frozenset[Name]:
     unknown = [name for name in columns or () if name not in names]
     if unknown:
-        raise ValueError(f"categorical_columns names {unknown}, which the frame has not; it has {names}")
+        rule = f"names {unknown}, not in the table; it has {names}"
+        raise argument_error("categorical_columns", rule, unknown, kind="columns")
     return frozenset(columns or ())
 
 

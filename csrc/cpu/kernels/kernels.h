@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace missdiff {
+#include "../../cells.h"
+
+namespace missdiff::cpu {
 
 enum class Type : int32_t { kFloat, kDouble, kBfloat16, kLong };
 
@@ -29,7 +31,7 @@ struct Columns {
   int64_t num_runs;
 };
 
-struct NoiseArgs {
+struct RandomArgs {
   const int64_t* rows;  // [B]
   int64_t columns;
   int64_t seed, step;
@@ -152,21 +154,16 @@ struct MlpTrainArgs {
 };
 
 // AdamW without decay, and the moving average of the weights.
-struct MlpUpdateArgs {
+struct AdamwArgs {
   const float* gradients;  // [buffers, num_weights]
   int64_t buffers;
   int64_t num_weights;
   float *weights, *mean, *square, *average;  // [num_weights]
-  double rate;                               // of this step
-  double beta_mean, beta_square, epsilon;
-  double correction_mean, correction_square;  // 1 - beta^t
-  double decay;                               // of the average
+  AdamwFactors factors;
 };
 
 constexpr int64_t kTrainRows = 2 * kLossBlock;  // of a tile: whole blocks of the loss
 constexpr int64_t kUpdateBlock = 4096;          // weights
-constexpr int64_t kMostBlock = 12;              // rows that any instruction set multiplies together
-constexpr int64_t kTrainPieces = 24;            // of scratch memory at most, each of which may leave a gap
 
 // Floats of a matrix of weights in panels.
 static inline int64_t panel_floats(int64_t inputs, int64_t outputs) { return inputs * whole_panels(outputs); }
@@ -205,16 +202,16 @@ struct DecodeArgs {
   const void* x;           // [B, D]
   const void* boundaries;  // [M]
   const int64_t* starts;   // [C + 1]
-  int32_t* places;         // [B, C]
+  int32_t* bin_index;      // [B, C]
   int16_t* codes;          // [B, K]
 };
 
-// Every kernel has this form: from begin to end rows (cells, of encode); or blocks of kLossBlock rows (counts, losses),
-// of kMlpRows rows (mlp_sample, mlp_predict) or of kUpdateBlock weights; or matrices to transpose, or buffers of
-// gradients. Scratch memory is aligned to 64 bytes; encode, mlp_transpose and mlp_update need none. The result is not 0
-// if a code was out of range; what was written is then meaningless.
+// Every kernel works on the items begin to end: rows (cells in encode); blocks of kLossBlock rows (count, losses), of
+// kMlpRows rows (mlp_sample, mlp_predict) or of kUpdateBlock weights (adamw); matrices (mlp_transpose); or buffers of
+// gradients (mlp_gradients). It returns nonzero if a code was out of range; what it wrote is then meaningless. Each
+// thread gives it scratch memory of its own, aligned to 64 bytes and as large as `NAME_bytes` says.
 #define MISSDIFF_KERNELS(X)      \
-  X(noise, NoiseArgs)            \
+  X(random, RandomArgs)          \
   X(perturb, PerturbArgs)        \
   X(count, CountArgs)            \
   X(loss, LossArgs)              \
@@ -226,10 +223,18 @@ struct DecodeArgs {
   X(mlp_predict, MlpArgs)        \
   X(mlp_transpose, MlpTrainArgs) \
   X(mlp_gradients, MlpTrainArgs) \
-  X(mlp_update, MlpUpdateArgs)
+  X(adamw, AdamwArgs)
 
-#define MISSDIFF_DECLARE(name, Args) int name(const Args& args, int64_t begin, int64_t end, char* scratch);
-#define MISSDIFF_POINTER(name, Args) int (*name)(const Args& args, int64_t begin, int64_t end, char* scratch);
+template <class Args>
+struct Kernel {
+  int (*run)(const Args& args, int64_t begin, int64_t end, char* scratch);
+  size_t (*bytes)(const Args& args);
+};
+
+#define MISSDIFF_DECLARE(name, Args)                                     \
+  int name(const Args& args, int64_t begin, int64_t end, char* scratch); \
+  size_t name##_bytes(const Args& args);
+#define MISSDIFF_MEMBER_OF_TABLE(name, Args) Kernel<Args> name;
 
 namespace baseline {
 MISSDIFF_KERNELS(MISSDIFF_DECLARE)
@@ -243,44 +248,14 @@ MISSDIFF_KERNELS(MISSDIFF_DECLARE)
 
 struct Kernels {
   const char* name;
-  MISSDIFF_KERNELS(MISSDIFF_POINTER)
+  MISSDIFF_KERNELS(MISSDIFF_MEMBER_OF_TABLE)
 };
 
 // Blocks of Philox in a tile of noise, at least; a tile is at least one row.
 constexpr int64_t kTileBlocks = 512;
-constexpr int64_t kDecodeRows = 128;
-
-// Enough scratch memory for one thread in any kernel of rows, in bytes.
-static inline size_t scratch_bytes(int64_t width, int64_t continuous, int64_t categorical) {
-  const int64_t noise = 4 * (kTileBlocks + width / 4 + 64) * 4;
-  const int64_t row = 8 * 8 * (width + continuous + categorical + 64);
-  const int64_t decode = kDecodeRows * 8 * 2;
-  return static_cast<size_t>(noise + row + decode + 4096);
-}
-
-// The same for mlp_sample and mlp_predict.
-static inline size_t mlp_scratch_bytes(const Columns& columns, int64_t width) {
-  const int64_t J = columns.continuous + columns.categorical;
-  const int64_t row = 5 * whole_panels(columns.width) + 3 * whole_panels(width) + whole_panels(2 * width) +
-                      whole_panels(columns.width + columns.continuous) + whole_panels(2 * J);
-  return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
-         static_cast<size_t>(kMlpRows * row * 4 + 16 * 128);
-}
 
 // Rows of training tiles are an odd number of cache lines apart, since a column of a power of two would fall on few
 // sets of the first-level cache.
 static inline int64_t train_stride(int64_t n) { return (whole_panels(n) / kPanel | 1) * kPanel; }
 
-// The same for mlp_gradients.
-static inline size_t mlp_train_scratch_bytes(const MlpTrainArgs& args) {
-  const Columns& columns = args.perturb.batch.columns;
-  const int64_t J = columns.continuous + columns.categorical;
-  const int64_t hidden = train_stride(args.width), twice = train_stride(2 * args.width);
-  const int64_t row = train_stride(columns.width + 2 * J) + train_stride(args.features) + 8 * hidden + twice +
-                      train_stride(columns.width + columns.continuous) + 1 +
-                      args.blocks * (2 * (hidden + twice) + kPanel);
-  return scratch_bytes(columns.width, columns.continuous, columns.categorical) +
-         static_cast<size_t>((kTrainRows + kMostBlock) * row * 4 + columns.width * 4 + kTrainPieces * 128);
-}
-
-}  // namespace missdiff
+}  // namespace missdiff::cpu

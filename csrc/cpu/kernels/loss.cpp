@@ -1,6 +1,6 @@
 #include "softmax.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 template <class T>
@@ -74,12 +74,10 @@ struct LossRow {
 // A column's weight is the same in all rows, so that losses are weighted once in a block and gradients by a factor that
 // they are multiplied by in any case. A column of weight 0 is left out, as a clean one is.
 template <class T>
-inline const T* gradient_factors(const LossArgs& args, Scratch& scratch) {
+inline void gradient_factors(const LossArgs& args, T* factors) {
   const int64_t C = args.batch.columns.continuous, J = C + args.batch.columns.categorical;
   const T* weights = static_cast<const T*>(args.column_weight);
-  T* factors = scratch.take<T>(J);
   for (int64_t j = 0; j < J; ++j) factors[j] = static_cast<T>((j < C ? 2.0 : 1.0) * args.scale * weights[j]);
-  return factors;
 }
 
 template <bool kWeighted, class T>
@@ -91,11 +89,11 @@ inline void some_continuous_losses(int64_t begin, int64_t end, const T* __restri
     const T factor = kWeighted ? factors[c] : twice;
     const bool active = (x0[c] == x0[c]) & (state[c] != kClean) & (!kWeighted || factor != T(0));
     const T w = state[c] == kNoisy ? weight : T(1);
-    const T d = p[c] - x0[c], e = mean[c] - value[c];
-    const T loss = w * (d * d) + mean_weight * (e * e);
+    T loss, g, mean_g;
+    score_loss(p[c] - x0[c], mean[c] - value[c], w, mean_weight, factor, loss, g, mean_g);
     losses[c] = active ? loss : T(0);
-    grad[c] = active ? factor * w * d : T(0);
-    mean_grad[c] = active ? factor * mean_weight * e : T(0);
+    grad[c] = active ? g : T(0);
+    mean_grad[c] = active ? mean_g : T(0);
   }
 }
 
@@ -122,12 +120,10 @@ inline void some_pair_losses(int64_t begin, int64_t end, const T* __restrict fac
   for (int64_t k = begin; k < end; ++k) {
     const T factor = kWeighted ? factors[k] : scale;
     const bool active = (codes[k] >= 0) & (state[k] != kClean) & (!kWeighted || factor != T(0));
-    const bool second = codes[k] == 1;
-    const T forward = logits[2 * k + 1] - logits[2 * k];
-    T loss, wrong;
-    cross_entropy_pair(second ? -forward : forward, loss, wrong);
+    T loss, g;
+    pair_loss(logits[2 * k], logits[2 * k + 1], codes[k] == 1, factor, loss, g);
     losses[k] = active ? loss : T(0);
-    const T g = active ? (second ? -wrong : wrong) * factor : T(0);
+    g = active ? g : T(0);
     grad[2 * k] = T(0) - g;
     grad[2 * k + 1] = g;
   }
@@ -175,22 +171,41 @@ inline void group_losses(const LossArgs& args, const LossRow<T>& row, const Run&
   for (int64_t k = 0; k < run.groups; ++k) sums[k] += static_cast<double>(log_sum(norms[k]));
 }
 
+template <class T>
+struct LossMemory {
+  double* sums;            // [J]
+  int32_t *codes, *state;  // [K], [J]
+  T *exps, *norms;         // [D], [K]
+  T *predicted, *buffer;   // [D + C]
+  T* factors;              // [J]
+
+  LossMemory(const LossArgs& args, Scratch& scratch) {
+    const Columns& columns = args.batch.columns;
+    const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
+    sums = scratch.take<double>(C + K);
+    codes = scratch.take<int32_t>(K);
+    state = scratch.take<int32_t>(C + K);
+    exps = scratch.take<T>(D);
+    norms = scratch.take<T>(K);
+    predicted = scratch.take<T>(D + C);
+    buffer = scratch.take<T>(D + C);
+    factors = scratch.take<T>(C + K);
+  }
+};
+
 template <bool kWeighted, class T, class P>
 int weighted_loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) {
   const BatchArgs& batch = args.batch;
   const Columns& columns = batch.columns;
   const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
   Scratch scratch(memory);
-  double* sums = scratch.take<double>(C + K);
-  int32_t* codes = scratch.take<int32_t>(K);
-  int32_t* __restrict state = scratch.take<int32_t>(C + K);
-  T* exps = scratch.take<T>(D);
-  T* norms = scratch.take<T>(K);
-  T* predicted = scratch.take<T>(D + C);
-  T* buffer = scratch.take<T>(D + C);
-  const T* factors = nullptr;
-  if (kWeighted) factors = gradient_factors<T>(args, scratch);
-  const LossRow<T> row{codes, state, factors, sums};
+  const LossMemory<T> pieces(args, scratch);
+  double* sums = pieces.sums;
+  int32_t* codes = pieces.codes;
+  int32_t* __restrict state = pieces.state;
+  T *exps = pieces.exps, *norms = pieces.norms, *predicted = pieces.predicted, *buffer = pieces.buffer;
+  if (kWeighted) gradient_factors<T>(args, pieces.factors);
+  const LossRow<T> row{codes, state, pieces.factors, sums};
   int bad = 0;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = block * kLossBlock;
@@ -235,18 +250,35 @@ int loss_blocks(const LossArgs& args, int64_t begin, int64_t end, char* memory) 
                                        : weighted_loss_blocks<true, T, P>(args, begin, end, memory);
 }
 
+template <class T>
+struct NoiseLossMemory {
+  NoiseTile tile;
+  double* sums;            // [D]
+  int32_t *active, *mask;  // [J], [D]
+  T *predicted, *buffer;   // [D]
+
+  NoiseLossMemory(const NoiseLossArgs& args, Scratch& scratch) : tile(noise_tile(args.batch.columns.width, scratch)) {
+    const Columns& columns = args.batch.columns;
+    sums = scratch.take<double>(columns.width);
+    active = scratch.take<int32_t>(columns.continuous + columns.categorical);
+    mask = scratch.take<int32_t>(columns.width);
+    predicted = scratch.take<T>(columns.width);
+    buffer = scratch.take<T>(columns.width);
+  }
+};
+
 template <class T, class P>
 int noise_loss_blocks(const NoiseLossArgs& args, int64_t begin, int64_t end, char* memory) {
   const BatchArgs& batch = args.batch;
   const Columns& columns = batch.columns;
   const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
   Scratch scratch(memory);
-  const NoiseTile tile = noise_tile(D, scratch);
-  double* __restrict sums = scratch.take<double>(D);
-  int32_t* __restrict active = scratch.take<int32_t>(C + K);
-  int32_t* __restrict mask = scratch.take<int32_t>(D);
-  T* predicted = scratch.take<T>(D);
-  T* buffer = scratch.take<T>(D);
+  const NoiseLossMemory<T> pieces(args, scratch);
+  const NoiseTile& tile = pieces.tile;
+  double* __restrict sums = pieces.sums;
+  int32_t* __restrict active = pieces.active;
+  int32_t* __restrict mask = pieces.mask;
+  T *predicted = pieces.predicted, *buffer = pieces.buffer;
   const T twice = static_cast<T>(2.0 * args.scale);
   for (int64_t block = begin; block < end; ++block) {
     const int64_t start = block * kLossBlock;
@@ -268,9 +300,10 @@ int noise_loss_blocks(const NoiseLossArgs& args, int64_t begin, int64_t end, cha
         T* __restrict grad = grad_row(out, buffer);
         const float* __restrict eps = tile.values + (i - first) * tile.stride;
         for (int64_t d = 0; d < D; ++d) {
-          const T e = p[d] - static_cast<T>(eps[d]);
-          sums[d] += static_cast<double>(mask[d] ? e * e : T(0));
-          grad[d] = mask[d] ? twice * e : T(0);
+          T loss, g;
+          missdiff::noise_loss(mask[d] != 0, p[d], static_cast<T>(eps[d]), twice, loss, g);
+          sums[d] += static_cast<double>(loss);
+          grad[d] = g;
         }
         store_row(grad, out, D);
       }
@@ -284,15 +317,26 @@ int noise_loss_blocks(const NoiseLossArgs& args, int64_t begin, int64_t end, cha
 
 namespace MISSDIFF_ISA {
 
+size_t count_bytes(const CountArgs&) { return 0; }
+
 int count(const CountArgs& args, int64_t begin, int64_t end, char*) {
   return args.batch.type == Type::kDouble ? count_blocks<double>(args, begin, end)
                                           : count_blocks<float>(args, begin, end);
+}
+
+size_t loss_bytes(const LossArgs& args) {
+  return args.batch.type == Type::kDouble ? bytes_of<LossMemory<double>>(args) : bytes_of<LossMemory<float>>(args);
 }
 
 int loss(const LossArgs& args, int64_t begin, int64_t end, char* scratch) {
   if (args.batch.type == Type::kDouble) return loss_blocks<double, double>(args, begin, end, scratch);
   return args.prediction_type == Type::kBfloat16 ? loss_blocks<float, Bfloat16>(args, begin, end, scratch)
                                                  : loss_blocks<float, float>(args, begin, end, scratch);
+}
+
+size_t noise_loss_bytes(const NoiseLossArgs& args) {
+  return args.batch.type == Type::kDouble ? bytes_of<NoiseLossMemory<double>>(args)
+                                          : bytes_of<NoiseLossMemory<float>>(args);
 }
 
 int noise_loss(const NoiseLossArgs& args, int64_t begin, int64_t end, char* scratch) {
@@ -302,4 +346,4 @@ int noise_loss(const NoiseLossArgs& args, int64_t begin, int64_t end, char* scra
 }
 
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

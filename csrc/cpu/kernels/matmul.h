@@ -7,7 +7,7 @@
 
 #include "vectors.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 #if defined(__AVX512F__)
@@ -145,4 +145,4 @@ inline void transpose(const float* __restrict panels, int64_t inputs, int64_t ou
 }
 
 }  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cpu

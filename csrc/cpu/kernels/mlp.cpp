@@ -3,8 +3,9 @@
 #include "matmul.h"
 #include "normalise.h"
 #include "softmax.h"
+#include "solver.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 // The pieces of the packed weights, in the order of `missdiff_fast.networks.packing.pack`.
@@ -131,60 +132,60 @@ void advance(const MlpArgs& args, int64_t t, int64_t first, int64_t n, Tile& til
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width;
   const float* c = args.coefficients + 4 * t;
-  const float c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
+  const StepCoefficients<float> coefficients{c[0], c[1], c[2], c[3]};
   for (int64_t i = 0; i < n; ++i) {
     const float* __restrict out = tile.out + i * tile.outs;
-    const float* __restrict previous = tile.previous + i * tile.cells;
-    const int32_t* __restrict state = tile.state + i * tile.cells;
-    float* __restrict x = tile.x + i * tile.cells;
     float* __restrict p = tile.p + i * tile.cells;
     for (int64_t d = 0; d < C; ++d) p[d] = out[d];
     softmax_groups(columns, out, norms, p);
-    if (c3 != 0.0f) {
+    const float* eps = nullptr;
+    if (coefficients.noise != 0.0f) {
       if (i % noise.rows == 0) {
         const int64_t rows = n - i < noise.rows ? n - i : noise.rows;
         fill_noise<true>(noise, args.rows + first + i, rows, args.keys[2 * t], args.keys[2 * t + 1]);
       }
-      const float* __restrict eps = noise.values + i % noise.rows * noise.stride;
-      for (int64_t d = 0; d < D; ++d) {
-        const float after = c0 * x[d] + c1 * p[d] + (t > 0 ? c2 * previous[d] : 0.0f) + c3 * eps[d];
-        x[d] = state[d] == kClean ? x[d] : after;
-      }
-    } else if (t > 0) {
-      for (int64_t d = 0; d < D; ++d) {
-        const float after = c0 * x[d] + c1 * p[d] + c2 * previous[d];
-        x[d] = state[d] == kClean ? x[d] : after;
-      }
-    } else {
-      for (int64_t d = 0; d < D; ++d) {
-        const float after = c0 * x[d] + c1 * p[d];
-        x[d] = state[d] == kClean ? x[d] : after;
-      }
+      eps = noise.values + i % noise.rows * noise.stride;
     }
+    float* x = tile.x + i * tile.cells;
+    step_row(coefficients, tile.state + i * tile.cells, x, p, t > 0 ? tile.previous + i * tile.cells : nullptr, eps, D,
+             x);
   }
   float* spare = tile.previous;
   tile.previous = tile.p;
   tile.p = spare;
 }
 
+struct SampleMemory {
+  NoiseTile noise;
+  float* norms;  // [K]
+  Tile tile;
+
+  SampleMemory(const MlpArgs& args, Scratch& scratch)
+      : noise(noise_tile(args.columns.width, scratch)),
+        norms(scratch.take<float>(args.columns.categorical)),
+        tile(args, scratch) {}
+};
+
 }  // namespace
 
 namespace MISSDIFF_ISA {
+
+size_t mlp_sample_bytes(const MlpArgs& args) { return bytes_of<SampleMemory>(args); }
+size_t mlp_predict_bytes(const MlpArgs& args) { return bytes_of<Tile>(args); }
 
 int mlp_sample(const MlpArgs& args, int64_t begin, int64_t end, char* memory) {
   const Columns& columns = args.columns;
   const Weights weights(args);
   Scratch scratch(memory);
-  const NoiseTile noise = noise_tile(columns.width, scratch);
-  float* norms = scratch.take<float>(columns.categorical);
-  Tile tile(args, scratch);
+  SampleMemory pieces(args, scratch);
+  Tile& tile = pieces.tile;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = block * kMlpRows;
     const int64_t n = args.num_rows - first < kMlpRows ? args.num_rows - first : kMlpRows;
     load(args, weights, first, n, tile);
     for (int64_t t = 0; t < args.steps; ++t) {
       predict(args, weights, t, tile);
-      advance(args, t, first, n, tile, noise, norms);
+      advance(args, t, first, n, tile, pieces.noise, pieces.norms);
     }
     for (int64_t i = 0; i < n; ++i) {
       __builtin_memcpy(args.out + (first + i) * columns.width, tile.x + i * tile.cells, columns.width * sizeof(float));
@@ -211,4 +212,4 @@ int mlp_predict(const MlpArgs& args, int64_t begin, int64_t end, char* memory) {
 }
 
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

@@ -3,7 +3,7 @@
 #include "matmul.h"
 #include "normalise.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 // One block's weights, or their gradients.
@@ -84,7 +84,6 @@ struct BlockRows {
 };
 
 constexpr int64_t kAllRows = (kTrainRows + kBlock - 1) / kBlock * kBlock;
-static_assert(kAllRows <= kTrainRows + kMostBlock, "mlp_train_scratch_bytes has room for so many rows");
 
 // What one thread works on: up to kTrainRows rows, and what is missing to a whole block of the products.
 struct TrainTile {
@@ -312,9 +311,26 @@ void backward(const MlpTrainArgs& args, const TrainWeights<const float>& weights
   add_rows(tile.grad, n, W, add, grads.level_bias);
 }
 
+struct GradientMemory {
+  char* inner;  // of the kernels for the input and the loss
+  TrainTile tile;
+
+  GradientMemory(const MlpTrainArgs& args, Scratch& scratch)
+      : inner(scratch.take<char>(inner_bytes(args))), tile(args, scratch) {}
+
+ private:
+  static int64_t inner_bytes(const MlpTrainArgs& args) {
+    const size_t input = MISSDIFF_ISA::perturb_bytes(args.perturb), loss = MISSDIFF_ISA::loss_bytes(args.loss);
+    return static_cast<int64_t>(input < loss ? loss : input);
+  }
+};
+
 }  // namespace
 
 namespace MISSDIFF_ISA {
+
+size_t mlp_transpose_bytes(const MlpTrainArgs&) { return 0; }
+size_t mlp_gradients_bytes(const MlpTrainArgs& args) { return bytes_of<GradientMemory>(args); }
 
 // Items: the outputs' matrix, the level's, two of each block.
 int mlp_transpose(const MlpTrainArgs& args, int64_t begin, int64_t end, char*) {
@@ -340,11 +356,10 @@ int mlp_transpose(const MlpTrainArgs& args, int64_t begin, int64_t end, char*) {
 // Items: buffers.
 int mlp_gradients(const MlpTrainArgs& args, int64_t begin, int64_t end, char* memory) {
   const BatchArgs& batch = args.perturb.batch;
-  const Columns& columns = batch.columns;
   Scratch scratch(memory);
-  char* inner =
-      scratch.take<char>(static_cast<int64_t>(scratch_bytes(columns.width, columns.continuous, columns.categorical)));
-  TrainTile tile(args, scratch);
+  GradientMemory pieces(args, scratch);
+  char* inner = pieces.inner;
+  TrainTile& tile = pieces.tile;
   const TrainWeights<const float> weights(args, args.weights);
   const Transposes transposes(args);
   const int64_t tiles = (batch.num_rows + kTrainRows - 1) / kTrainRows;
@@ -364,39 +379,5 @@ int mlp_gradients(const MlpTrainArgs& args, int64_t begin, int64_t end, char* me
   return 0;
 }
 
-// Items: blocks of weights.
-int mlp_update(const MlpUpdateArgs& args, int64_t begin, int64_t end, char*) {
-  const float keep = static_cast<float>(1.0 - args.beta_mean), take = static_cast<float>(args.beta_square);
-  const float fresh = static_cast<float>(1.0 - args.beta_square), epsilon = static_cast<float>(args.epsilon);
-  const float step = static_cast<float>(args.rate / args.correction_mean);
-  const float root = static_cast<float>(__builtin_sqrt(args.correction_square));
-  const float share = static_cast<float>(1.0 - args.decay);
-  const int64_t first = begin * kUpdateBlock;
-  const int64_t last = end * kUpdateBlock < args.num_weights ? end * kUpdateBlock : args.num_weights;
-  float* __restrict weights = args.weights;
-  float* __restrict mean = args.mean;
-  float* __restrict square = args.square;
-  float* __restrict average = args.average;
-  alignas(64) float grad[kPanel];
-  for (int64_t j = first; j < last; j += kPanel) {
-    for (int l = 0; l < kPanel; ++l) grad[l] = 0.0f;
-    for (int64_t b = 0; b < args.buffers; ++b) {
-      const float* __restrict from = args.gradients + b * args.num_weights + j;
-      for (int l = 0; l < kPanel; ++l) grad[l] += from[l];
-    }
-    for (int l = 0; l < kPanel; ++l) {
-      const float g = grad[l];
-      const float m = mean[j + l] + keep * (g - mean[j + l]);
-      const float v = take * square[j + l] + fresh * g * g;
-      const float w = weights[j + l] - step * m / (square_root(v) / root + epsilon);
-      mean[j + l] = m;
-      square[j + l] = v;
-      weights[j + l] = w;
-      average[j + l] += share * (w - average[j + l]);
-    }
-  }
-  return 0;
-}
-
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

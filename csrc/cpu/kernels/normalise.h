@@ -3,7 +3,7 @@
 
 #include "vectors.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 // (h - mean) / std over a row, times gain, plus shift; gain and shift null for 1 and 0. Sums go through kPanel lanes.
@@ -57,4 +57,4 @@ inline void normalise_back(const float* __restrict grad, const float* __restrict
 }
 
 }  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cpu

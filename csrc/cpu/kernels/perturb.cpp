@@ -1,6 +1,6 @@
 #include "rows.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 // The clean encoded row, 0 where missing.
@@ -30,15 +30,29 @@ void expand_row(const Columns& columns, const T* __restrict cells, const int32_t
 }
 
 template <class T>
+struct PerturbMemory {
+  NoiseTile tile;
+  T* x0;                   // [D]
+  int32_t *state, *codes;  // [D], [K]
+
+  PerturbMemory(const PerturbArgs& args, Scratch& scratch) : tile(noise_tile(args.batch.columns.width, scratch)) {
+    x0 = scratch.take<T>(args.batch.columns.width);
+    state = scratch.take<int32_t>(args.batch.columns.width);
+    codes = scratch.take<int32_t>(args.batch.columns.categorical);
+  }
+};
+
+template <class T>
 int perturb_rows(const PerturbArgs& args, int64_t begin, int64_t end, char* memory) {
   const BatchArgs& batch = args.batch;
   const Columns& columns = batch.columns;
   const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
   Scratch scratch(memory);
-  const NoiseTile tile = noise_tile(D, scratch);
-  T* __restrict x0 = scratch.take<T>(D);
-  int32_t* __restrict state = scratch.take<int32_t>(D);
-  int32_t* codes = scratch.take<int32_t>(K);
+  const PerturbMemory<T> pieces(args, scratch);
+  const NoiseTile& tile = pieces.tile;
+  T* __restrict x0 = pieces.x0;
+  int32_t* __restrict state = pieces.state;
+  int32_t* codes = pieces.codes;
   const T low = static_cast<T>(args.low), high = static_cast<T>(args.high);
   int bad = 0;
   for (int64_t first = begin; first < end; first += tile.rows) {
@@ -68,10 +82,15 @@ int perturb_rows(const PerturbArgs& args, int64_t begin, int64_t end, char* memo
 
 namespace MISSDIFF_ISA {
 
+size_t perturb_bytes(const PerturbArgs& args) {
+  return args.batch.type == Type::kDouble ? bytes_of<PerturbMemory<double>>(args)
+                                          : bytes_of<PerturbMemory<float>>(args);
+}
+
 int perturb(const PerturbArgs& args, int64_t begin, int64_t end, char* scratch) {
   return args.batch.type == Type::kDouble ? perturb_rows<double>(args, begin, end, scratch)
                                           : perturb_rows<float>(args, begin, end, scratch);
 }
 
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

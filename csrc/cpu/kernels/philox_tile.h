@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-namespace missdiff {
+namespace missdiff::cpu {
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 8;
@@ -73,4 +73,4 @@ static inline void philox_tile(const int64_t* row, const int64_t* block, uint32_
   }
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cpu

@@ -1,27 +1,13 @@
-// What the row kernels share: scratch memory, tiles of noise, the spread of a row's states over encoded columns.
+// What the row kernels share: tiles of noise, the spread of a row's states over encoded columns.
 #pragma once
 
 #include "../../cells.h"
 #include "kernels.h"
 #include "philox_tile.h"
+#include "scratch.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
-
-// Hands out pieces of the scratch memory, each aligned to 64 bytes.
-class Scratch {
- public:
-  explicit Scratch(char* memory) : next_(memory) {}
-  template <class T>
-  T* take(int64_t n) {
-    T* piece = reinterpret_cast<T*>(next_);
-    next_ += (n * static_cast<int64_t>(sizeof(T)) + 127) / 64 * 64;
-    return piece;
-  }
-
- private:
-  char* next_;
-};
 
 // f(begin, end) for ranges that cover [0, n), of whole vectors: what would be left over for less than one is drawn back
 // to end with n, so that f comes to some numbers twice. Short rows spend much of their time in such remainders.
@@ -150,4 +136,4 @@ MISSDIFF_INLINE void prefetch_row(const BatchArgs& batch, int64_t i, bool values
 }
 
 }  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cpu

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 // How many of the ascending boundaries are at most x, for each of n numbers; a NaN is above them all.
@@ -22,4 +22,4 @@ void search(const T* __restrict boundaries, int64_t size, const T* __restrict x,
 }
 
 }  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cpu

@@ -4,7 +4,7 @@
 
 #include "rows.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 // exp(logit - the group's largest) for every group of the run, and each group's sum.
@@ -44,4 +44,4 @@ inline void softmax_groups(const Columns& columns, const T* __restrict logits, T
 }
 
 }  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cpu

@@ -1,20 +1,36 @@
 #include "softmax.h"
+#include "solver.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
+
+template <class T>
+struct StepMemory {
+  NoiseTile tile;
+  int32_t* state;     // [D]
+  T *logits, *norms;  // [D], [K]
+
+  StepMemory(const StepArgs& args, Scratch& scratch) : tile(noise_tile(args.columns.width, scratch)) {
+    state = scratch.take<int32_t>(args.columns.width);
+    logits = scratch.take<T>(args.columns.width);
+    norms = scratch.take<T>(args.columns.categorical);
+  }
+};
 
 template <class T, class P>
 int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, K = columns.categorical, D = columns.width;
   Scratch scratch(memory);
-  const NoiseTile tile = noise_tile(D, scratch);
-  int32_t* __restrict state = scratch.take<int32_t>(D);
-  T* __restrict logits = scratch.take<T>(D);
-  T* norms = scratch.take<T>(K);
-  const T c0 = static_cast<T>(args.coefficients[0]), c1 = static_cast<T>(args.coefficients[1]);
-  const T c2 = static_cast<T>(args.coefficients[2]), c3 = static_cast<T>(args.coefficients[3]);
-  const bool noise = c3 != T(0);
+  const StepMemory<T> pieces(args, scratch);
+  const NoiseTile& tile = pieces.tile;
+  int32_t* __restrict state = pieces.state;
+  T* __restrict logits = pieces.logits;
+  T* norms = pieces.norms;
+  const double* given = args.coefficients;
+  const StepCoefficients<T> coefficients{static_cast<T>(given[0]), static_cast<T>(given[1]), static_cast<T>(given[2]),
+                                         static_cast<T>(given[3])};
+  const bool noise = coefficients.noise != T(0);
   for (int64_t first = begin; first < end; first += tile.rows) {
     const int64_t n = end - first < tile.rows ? end - first : tile.rows;
     if (noise) fill_noise<true>(tile, args.rows + first, n, args.seed, args.step);
@@ -28,31 +44,10 @@ int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
         for (int64_t d = C; d < D; ++d) logits[d] = static_cast<T>(widen(in[d]));
         softmax_groups(columns, logits, norms, p);
       }
-      const T* __restrict x = static_cast<const T*>(args.x) + i * D;
-      const T* __restrict previous = static_cast<const T*>(args.previous) + (args.previous ? i * D : 0);
-      const float* __restrict eps = tile.values + (i - first) * tile.stride;
-      T* __restrict next = static_cast<T*>(args.next) + i * D;
-      if (args.previous && noise) {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d] + c2 * previous[d] + c3 * static_cast<T>(eps[d]);
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      } else if (args.previous) {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d] + c2 * previous[d];
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      } else if (noise) {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d] + c3 * static_cast<T>(eps[d]);
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      } else {
-        for (int64_t d = 0; d < D; ++d) {
-          const T after = c0 * x[d] + c1 * p[d];
-          next[d] = state[d] == kClean ? x[d] : after;
-        }
-      }
+      const T* previous = args.previous ? static_cast<const T*>(args.previous) + i * D : nullptr;
+      const float* eps = noise ? tile.values + (i - first) * tile.stride : nullptr;
+      step_row(coefficients, state, static_cast<const T*>(args.x) + i * D, p, previous, eps, D,
+               static_cast<T*>(args.next) + i * D);
     }
   }
   return 0;
@@ -61,6 +56,10 @@ int step_rows(const StepArgs& args, int64_t begin, int64_t end, char* memory) {
 }  // namespace
 
 namespace MISSDIFF_ISA {
+
+size_t step_bytes(const StepArgs& args) {
+  return args.type == Type::kDouble ? bytes_of<StepMemory<double>>(args) : bytes_of<StepMemory<float>>(args);
+}
 
 int step(const StepArgs& args, int64_t begin, int64_t end, char* scratch) {
   const bool half = args.prediction_type == Type::kBfloat16;
@@ -73,4 +72,4 @@ int step(const StepArgs& args, int64_t begin, int64_t end, char* scratch) {
 }
 
 }  // namespace MISSDIFF_ISA
-}  // namespace missdiff
+}  // namespace missdiff::cpu

@@ -3,7 +3,7 @@
 
 #include "rows.h"
 
-namespace missdiff {
+namespace missdiff::cpu {
 namespace {
 
 #if defined(__AVX512F__)
@@ -85,4 +85,4 @@ MISSDIFF_INLINE Floats silu(Floats x, Floats& slope) {
 }
 
 }  // namespace
-}  // namespace missdiff
+}  // namespace missdiff::cpu

@@ -1,7 +1,7 @@
 #include "adamw.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 MISSDIFF_LAUNCHER(Adamw)
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

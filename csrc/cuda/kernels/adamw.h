@@ -1,11 +1,10 @@
 // AdamW without weight decay, and the moving average of the weights; see missdiff_fast.reference.adamw.
 #pragma once
 
-#include <cstddef>
-
+#include "../../cells.h"
 #include "grid.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 // By squaring, so that host and device agree without a library's pow.
 MISSDIFF_INLINE double whole_power(double base, int64_t exponent) {
@@ -17,36 +16,10 @@ MISSDIFF_INLINE double whole_power(double base, int64_t exponent) {
   return result;
 }
 
-// What a step's weights have in common, in float as the CPU's kernel has it.
-struct AdamwFactors {
-  float keep;   // 1 - beta of the mean
-  float hold;   // beta of the square
-  float fresh;  // 1 - hold
-  float step;   // learning rate over the mean's bias correction
-  float root;   // of the square's bias correction
-  float share;  // of the weights in their average
-};
-
-MISSDIFF_INLINE AdamwFactors adamw_factors(const double* schedule) {
-  constexpr double kBetaMean = 0.9, kBetaSquare = 0.999;  // PyTorch's
+MISSDIFF_INLINE AdamwFactors scheduled_factors(const double* schedule) {
   const int64_t number = static_cast<int64_t>(schedule[1]);
-  AdamwFactors factors;
-  factors.keep = static_cast<float>(1.0 - kBetaMean);
-  factors.hold = static_cast<float>(kBetaSquare);
-  factors.fresh = static_cast<float>(1.0 - kBetaSquare);
-  factors.step = static_cast<float>(schedule[0] / (1.0 - whole_power(kBetaMean, number)));
-  factors.root = square_root(static_cast<float>(1.0 - whole_power(kBetaSquare, number)));
-  factors.share = static_cast<float>(1.0 - schedule[2]);
-  return factors;
-}
-
-MISSDIFF_INLINE void adamw_weight(const AdamwFactors& factors, float gradient, float& weight, float& mean,
-                                  float& square, float& average) {
-  constexpr float kEpsilon = 1e-8f;
-  mean += factors.keep * (gradient - mean);
-  square = factors.hold * square + factors.fresh * gradient * gradient;
-  weight -= factors.step * mean / (square_root(square) / factors.root + kEpsilon);
-  average += factors.share * (weight - average);
+  const float root = square_root(static_cast<float>(1.0 - whole_power(kBeta2, number)));
+  return adamw_factors(schedule[0], 1.0 - whole_power(kBeta1, number), root, schedule[2]);
 }
 
 // One thread updates four weights, in accesses of 16 bytes.
@@ -57,7 +30,7 @@ struct Adamw {
     const double* schedule;                    // [3] learning rate, number of this step from 1, decay of the average
     int64_t size;                              // P
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 2;
 
   static int64_t num_blocks(int64_t size) { return (size + 4 * kThreads - 1) / (4 * kThreads); }
@@ -73,7 +46,7 @@ struct Adamw {
     if constexpr (kPhase == 0) {
       // The schedule is read on the device, so that a graph may change it between replays; once a block, as its powers
       // take longer than the weights of a thread.
-      if (place.thread == 0) *factors = adamw_factors(args.schedule);
+      if (place.thread == 0) *factors = scheduled_factors(args.schedule);
     } else {
       const int64_t first = 4 * (place.block * kThreads + place.thread);
       if (first + 4 <= args.size) {
@@ -98,4 +71,4 @@ struct Adamw {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

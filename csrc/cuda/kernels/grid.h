@@ -20,7 +20,7 @@
 
 struct CUstream_st;
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 constexpr int kThreads = 256;  // of a block, where a kernel has no reason for another number
 
@@ -149,4 +149,4 @@ void run_on_host(const typename Kernel::Args& args, int64_t blocks, char* shared
 
 #endif
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,6 +1,6 @@
 #include "loss.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 MISSDIFF_LAUNCHER(Count<float, false>)
 MISSDIFF_LAUNCHER(Count<float, true>)
@@ -15,4 +15,4 @@ MISSDIFF_LAUNCHER(NoiseLoss<double, double>)
 MISSDIFF_LAUNCHER(Total<float>)
 MISSDIFF_LAUNCHER(Total<double>)
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

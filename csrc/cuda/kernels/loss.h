@@ -6,7 +6,7 @@
 #include "perturb.h"
 #include "staged.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 constexpr int64_t kSumBytes = kThreads * static_cast<int64_t>(sizeof(double));
 
@@ -49,7 +49,7 @@ struct Count {
     Batch<T> batch;
     int64_t* count;  // to which the number is added
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
   static constexpr int kRows = 64;  // of a block
 
@@ -131,7 +131,7 @@ struct Loss {
           continuous(batch_.columns.continuous > 0 ? batch_.columns.continuous : 1),
           categorical(batch_.columns.categorical > 0 ? batch_.columns.categorical : 1) {}
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 4;
 
   static Stage stage_of(const Columns& columns) {
@@ -226,10 +226,8 @@ struct Loss {
     if (x0 == x0 && state != kClean && column != T(0)) {
       const T factor = static_cast<T>(2.0 * scale * static_cast<double>(column));
       const T w = state == kNoisy ? args.weight[i] : T(1);
-      const T d = static_cast<T>(widen(in[c])) - x0, e = static_cast<T>(widen(in[D + c])) - value;
-      loss = w * (d * d) + args.mean_weight * (e * e);
-      grad = factor * w * d;
-      mean_grad = factor * args.mean_weight * e;
+      score_loss(static_cast<T>(widen(in[c])) - x0, static_cast<T>(widen(in[D + c])) - value, w, args.mean_weight,
+                 factor, loss, grad, mean_grad);
     }
     narrow(grad, out[c]);
     narrow(mean_grad, out[D + c]);
@@ -249,11 +247,8 @@ struct Loss {
     const T column = column_weight(args, args.batch.columns.continuous + k);
     const T factor = static_cast<T>(scale * static_cast<double>(column));
     if (group.size == 2) {
-      const bool second = code == 1;
-      const T forward = static_cast<T>(widen(in[1])) - static_cast<T>(widen(in[0]));
-      T loss, wrong;
-      cross_entropy_pair(second ? -forward : forward, loss, wrong);
-      const T grad = (second ? -wrong : wrong) * factor;
+      T loss, grad;
+      pair_loss(static_cast<T>(widen(in[0])), static_cast<T>(widen(in[1])), code == 1, factor, loss, grad);
       narrow(T(0) - grad, out[0]);
       narrow(grad, out[1]);
       return static_cast<double>(column) * static_cast<double>(loss);
@@ -306,7 +301,7 @@ struct NoiseLoss {
           stage(batch_.columns.width, false),
           quads(batch_.columns.width > 0 ? (batch_.columns.width + 3) / 4 : 1) {}
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 4;
 
   static Tile tile_of(const Columns& columns) { return make_tile(static_cast<int64_t>(sizeof(T)) * columns.width); }
@@ -381,9 +376,10 @@ struct NoiseLoss {
     for (int j = 0; j < 4; ++j) {
       const int d = 4 * block + j;
       if (d >= columns.width) continue;
-      const T e = static_cast<T>(widen(in[d])) - static_cast<T>(eps[j]);
-      sum += static_cast<double>(active[j] ? e * e : T(0));
-      narrow(active[j] ? twice * e : T(0), out[d]);
+      T loss, grad;
+      noise_loss(active[j], static_cast<T>(widen(in[d])), static_cast<T>(eps[j]), twice, loss, grad);
+      sum += static_cast<double>(loss);
+      narrow(grad, out[d]);
     }
     return sum;
   }
@@ -398,7 +394,7 @@ struct Total {
     const int64_t* count;
     T* loss;
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
 
   static int64_t shared_bytes(const Args&) { return kSumBytes; }
@@ -418,4 +414,4 @@ struct Total {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,6 +1,6 @@
 #include "mlp.cuh"
 
-namespace missdiff {
+namespace missdiff::cuda {
 namespace {
 
 constexpr int kFewWarps = 4;  // with fewer of them a multiprocessor waits; cells then go to global memory
@@ -64,4 +64,4 @@ int launch_mlp(MlpArgs args, Precision precision, const MlpPlan& plan, Stream st
   return cudaGetLastError();
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -5,7 +5,7 @@
 #include "mlp_narrow.h"
 #include "mlp_wide.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 template <class Product, int kPanels>
 __global__ void __launch_bounds__(kMostWarps* kLanes, 1) run_narrow(const __grid_constant__ MlpArgs args) {
@@ -68,4 +68,4 @@ MlpKernel find_mlp_kernel(int width) {
 MlpKernel mlp_in_bfloat16(int width);
 MlpKernel mlp_in_float32(int width);
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

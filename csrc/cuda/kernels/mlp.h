@@ -2,10 +2,10 @@
 // through all blocks of the network and all steps of the solver: mlp_narrow.h, or mlp_wide.h beyond a width of 128.
 #pragma once
 
-#include "noise.h"
+#include "random.h"
 #include "warp.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 struct MlpArgs {
   Columns columns;
@@ -113,11 +113,12 @@ MISSDIFF_INLINE void softmax_cells(const MlpArgs& args, const Cells& cells, int 
   }
 }
 
-// x <- c0 x + c1 p + c2 previous + c3 eps where a cell is not clean; see missdiff_fast.reference.step.
+// One solver step of the cells, from p.
 MISSDIFF_INLINE void advance_cells(const MlpArgs& args, const Cells& cells, int64_t first, int t, int worker,
                                    int workers) {
   const float* c = args.coefficients + 4 * t;
-  const float c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
+  const StepCoefficients<float> coefficients{c[0], c[1], c[2], c[3]};
+  const bool noise = coefficients.noise != 0.0f;
   const int quads = static_cast<int>(args.by_quads.divisor);
   for (int item = worker; item < cells.rows * quads; item += workers) {
     const int i = quotient(item, args.by_quads), block = item - i * quads, place = i * cells.stride + 4 * block;
@@ -125,16 +126,13 @@ MISSDIFF_INLINE void advance_cells(const MlpArgs& args, const Cells& cells, int6
     const Four p = load_as<Four>(cells.p + place), previous = load_as<Four>(cells.previous + place);
     const FourStates state = load_as<FourStates>(cells.state + place);
     float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (c3 != 0.0f) {
+    if (noise) {
       const int64_t row = first + i < args.num_rows ? args.rows[first + i] : 0;
       normal_quad(args.keys + 2 * t, row, block, eps);
     }
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
-      float after = c0 * x.v[j] + c1 * p.v[j];
-      if (t > 0) after += c2 * previous.v[j];
-      if (c3 != 0.0f) after += c3 * eps[j];
-      x.v[j] = state.v[j] == kClean ? x.v[j] : after;
+      x.v[j] = step_cell(coefficients, t > 0, noise, state.v[j], x.v[j], p.v[j], previous.v[j], eps[j]);
     }
     store_as(cells.x + place, x);
     store_as(cells.previous + place, p);
@@ -340,4 +338,4 @@ MISSDIFF_INLINE int64_t pass_tiles(const MlpArgs& args, int panels) {
   return n * ends + 4 * n * n * args.blocks;
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,7 +1,7 @@
 #include "mlp.cuh"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 MlpKernel mlp_in_bfloat16(int width) { return find_mlp_kernel<InBfloat16>(width); }
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,7 +1,7 @@
 #include "mlp.cuh"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 MlpKernel mlp_in_float32(int width) { return find_mlp_kernel<InFloat32>(width); }
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -3,7 +3,7 @@
 
 #include "mlp.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 enum class Precision : int { kFloat32, kBfloat16 };
 
@@ -62,4 +62,4 @@ MISSDIFF_INLINE void describe_mlp(MlpArgs& args, const char* weights, int width,
 int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan);
 int launch_mlp(MlpArgs args, Precision precision, const MlpPlan& plan, Stream stream);
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

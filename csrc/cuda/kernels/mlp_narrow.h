@@ -5,7 +5,7 @@
 
 #include "mlp.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 constexpr int kMostWarps = 8;  // of a block
 constexpr int kStages = 3;     // chunks in shared memory: one in use, the others on their way
@@ -196,4 +196,4 @@ struct MlpNarrow {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

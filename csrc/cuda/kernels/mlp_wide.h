@@ -4,7 +4,7 @@
 
 #include "mlp.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 constexpr int kWideWarps = 8;
 constexpr int kStrips = 2;  // of 16 rows, of a block
@@ -278,4 +278,4 @@ struct MlpWide {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

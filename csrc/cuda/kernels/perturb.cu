@@ -1,8 +1,8 @@
 #include "perturb.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 MISSDIFF_LAUNCHER(Perturb<float>)
 MISSDIFF_LAUNCHER(Perturb<double>)
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

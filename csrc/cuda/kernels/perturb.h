@@ -1,9 +1,9 @@
 // x_t of the rows of a batch; see missdiff_fast.reference.perturb.
 #pragma once
 
-#include "noise.h"
+#include "random.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 // The table and the batch drawn from it.
 template <class T>
@@ -31,7 +31,7 @@ struct Perturb {
     Tile tile;
     T* out;  // [B, D]
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
 
   static int64_t shared_bytes(const Args& args) {
@@ -102,4 +102,4 @@ struct Perturb {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

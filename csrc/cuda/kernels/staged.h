@@ -3,7 +3,7 @@
 
 #include "tile.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 // How rows lie in shared memory. Where threads of a warp take the same column of different rows, a width that is a
 // multiple of 4 would bring them together in few of the 32 banks: there a row is followed by a gap of one number.
@@ -94,4 +94,4 @@ MISSDIFF_INLINE T largest_of(const P* in, int size) {
   return largest;
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,10 +1,10 @@
 #include "step.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 MISSDIFF_LAUNCHER(Step<float, float>)
 MISSDIFF_LAUNCHER(Step<float, Bfloat16>)
 MISSDIFF_LAUNCHER(Step<double, double>)
 MISSDIFF_LAUNCHER(Step<double, Bfloat16>)
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,10 +1,10 @@
 // One solver step; see missdiff_fast.reference.step.
 #pragma once
 
-#include "noise.h"
+#include "random.h"
 #include "staged.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 template <class T, class P>
 struct Step {
@@ -46,18 +46,18 @@ struct Step {
           stage(columns_.width, true),
           quads((columns_.width + 3) / 4) {}
   };
-  static constexpr int kThreads = missdiff::kThreads;
+  static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
 
   // The coefficients, and which of the last two terms there are.
   struct Terms {
-    T c0, c1, c2, c3;
+    StepCoefficients<T> coefficients;
     bool previous, noise;
   };
 
   MISSDIFF_INLINE Terms terms_of(const Args& args) {
     const T* c = args.coefficients;
-    return {c[0], c[1], c[2], c[3], args.previous != nullptr, c[3] != T(0)};
+    return {{c[0], c[1], c[2], c[3]}, args.previous != nullptr, c[3] != T(0)};
   }
 
   // Room for p and for the noise, though not every step has any: whether it has is known on the device alone.
@@ -196,12 +196,10 @@ struct Step {
 
   MISSDIFF_INLINE T next_cell(const Args& args, const Terms& terms, const int32_t* map, int64_t i, int d, T x, T p,
                               T previous, float eps) {
-    T after = terms.c0 * x + terms.c1 * p;
-    if (terms.previous) after = after + terms.c2 * previous;
-    if (terms.noise) after = after + terms.c3 * static_cast<T>(eps);
     const int64_t J = static_cast<int64_t>(args.columns.continuous) + args.columns.categorical;
-    return args.states[i * J + spot_of(args.columns, map, d).column] == kClean ? x : after;
+    const int32_t state = args.states[i * J + spot_of(args.columns, map, d).column];
+    return step_cell(terms.coefficients, terms.previous, terms.noise, state, x, p, previous, static_cast<T>(eps));
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -5,7 +5,7 @@
 #include "../../cells.h"
 #include "grid.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 // How columns lie in the encoded row, as missdiff_fast.table.Layout tells it; offsets are on the device.
 struct Columns {
@@ -105,4 +105,4 @@ MISSDIFF_INLINE void copy_tile(const T* from, T* to, int count, int thread, int 
   for (int i = whole * kEach + thread; i < count; i += threads) to[i] = from[i];
 }
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

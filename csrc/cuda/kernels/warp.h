@@ -5,7 +5,7 @@
 #include "../../bfloat16.h"
 #include "grid.h"
 
-namespace missdiff {
+namespace missdiff::cuda {
 
 constexpr int kLanes = 32;
 
@@ -285,4 +285,4 @@ struct InFloat32 {
   }
 };
 
-}  // namespace missdiff
+}  // namespace missdiff::cuda

@@ -1,8 +1,7 @@
-"""What each command of ``missdiff`` takes and does.
+"""The commands of ``missdiff``, one module each.
 
-A command is a module here, named in `NAMES`, with ``HELP`` (one line), ``add_options(parser, common)`` and
-``run(args)``, which gives None or an exit code. What is heavy to import (pandas, torch) is imported in ``run``, so that
-help is quick.
+A module named in `NAMES` has ``HELP`` (one line), ``add_options(parser, common)`` and ``run(args)``, which returns None
+or an exit code. pandas and torch are imported in ``run``, so that ``--help`` is fast.
 """
 
 NAMES = ("fit", "sample", "impute", "mask", "evaluate", "info", "demo", "reproduce")

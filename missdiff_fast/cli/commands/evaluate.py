@@ -1,4 +1,4 @@
-"""``missdiff evaluate``: tell how good synthetic rows are."""
+"""``missdiff evaluate``: measure how good synthetic rows are."""
 
 from __future__ import annotations
 
@@ -7,60 +7,64 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast._output import show
+from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.options import TABLES, add_quiet, add_reading
-from missdiff_fast.cli.user_error import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     import pandas as pd
 
-HELP = "tell how good synthetic rows are"
+HELP = "measure how good synthetic rows are"
 
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
     parser.add_argument("data", metavar="REAL", type=Path, help=f"the table the model was fitted to: {TABLES}")
     parser.add_argument("synthetic", metavar="SYNTHETIC", type=Path, help="complete rows with the same columns")
-    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="a table to write, with a row for each figure")
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="a table to write, a row for each measure")
     parser.add_argument(
         "--continuous",
         metavar="COL",
         action="append",
-        help="a column to be taken as numbers (repeatable; default: all of numbers); the others are categories",
+        help="a column to compare as numbers (repeatable; default: all numeric columns); the others are categories",
     )
     parser.add_argument(
         "--categorical",
         metavar="COL",
         action="append",
         default=[],
-        help="a column of a CSV file to be taken as it is written, as it was in fit (repeatable)",
+        help="a column of a CSV file to read as text, as in fit (repeatable)",
+    )
+    parser.add_argument(
+        "--drop", metavar="COL", action="append", default=[], help="leave a column out, as in fit (repeatable)"
     )
     group = parser.add_argument_group("utility: models learn from SYNTHETIC to predict a column of TEST")
-    group.add_argument("--test", metavar="TEST", type=Path, help="complete real rows that the fit has not seen")
+    group.add_argument("--test", metavar="TEST", type=Path, help="complete real rows that were not used in fit")
     group.add_argument("--target", metavar="COL", help="the column to predict")
     group.add_argument(
         "--model",
         metavar="NAME",
         action="append",
-        help="decision_tree, adaboost, logistic_regression (linear_regression where the target is of numbers), mlp, "
+        help="decision_tree, adaboost, logistic_regression (linear_regression for a numeric target), mlp, "
         "random_forest or xgboost (repeatable; default: all six)",
     )
     group.add_argument(
         "--grid",
         choices=("small", "full"),
         default="small",
-        help="the settings of each model to choose from by REAL: one or two (small, the default), or the paper's, "
-        "which can take ten times as long",
+        help="the settings to try for each model on REAL: one or two (small, the default), or the paper's (full); "
+        "these can take ten times as long",
     )
-    group.add_argument("--jobs", metavar="N", type=int, default=-1, help="fits side by side (default: one a core)")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="of the models (default 0)")
+    group.add_argument("--jobs", metavar="N", type=int, default=-1, help="parallel fits (default: one for each core)")
+    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the models (default 0)")
     add_reading(parser)
     add_quiet(common)
 
 
 def run(args: argparse.Namespace) -> None:
     """Print the report, and write it as a table."""
+    import pandas as pd
     from pandas.api.types import infer_dtype
 
     from missdiff_fast.cli.tables import check_input, check_stdout, check_table_output, known, markers, say, write
@@ -69,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     if (args.test is None) != (args.target is None):
         raise UserError("--test TEST and --target COL go together: rows to test on, and the column to predict")
     if args.jobs == 0:
-        raise UserError("--jobs must be 1 or more, or -1 for one a core")
+        raise UserError("--jobs must be 1 or more, or -1 for one for each core")
     paths = [args.data, args.synthetic, *([] if args.test is None else [args.test])]
     check_stdout()
     if args.output is not None:
@@ -77,18 +81,23 @@ def run(args: argparse.Namespace) -> None:
     for path in paths:
         check_input(path)
     marks = markers(args.missing_values)
-    real = _read(args, args.data, marks, args.categorical)
+    # Dropped columns read as text cause no warnings.
+    real = _read(args, args.data, marks, [*args.categorical, *args.drop])
     known(args.categorical, real, "--categorical")
-    # Not all columns of objects: flags with holes are such too.
+    # dtype object alone does not tell: flags with missing cells have it too.
     strings = [column for column in real.columns if infer_dtype(real[column], skipna=True) == "string"]
-    synthetic = _read(args, args.synthetic, marks, strings)
-    test = None if args.test is None else _read(args, args.test, marks, strings)
+    synthetic = _read(args, args.synthetic, marks, [*strings, *args.drop])
+    test = None if args.test is None else _read(args, args.test, marks, [*strings, *args.drop])
+    # A column that one table alone has can be dropped too.
+    known(args.drop, pd.concat([table.head(0) for table in (real, synthetic, test) if table is not None]), "--drop")
+    real, synthetic = (table.drop(columns=args.drop, errors="ignore") for table in (real, synthetic))
+    test = None if test is None else test.drop(columns=args.drop, errors="ignore")
     known(args.continuous or [], real, "--continuous")
     if args.target is not None:
         known([args.target], real, "--target")
         holes = int(real.isna().any(axis=1).sum())
         if holes:
-            say(args, f"{args.data}: {holes:,} rows with missing cells take no part in the choice of settings")
+            say(args, f"{args.data}: {holes:,} rows with missing cells are not used to choose settings")
     found = report(
         real,
         synthetic,
@@ -108,7 +117,7 @@ def run(args: argparse.Namespace) -> None:
 def _read(
     args: argparse.Namespace, path: Path, marks: list[str | float], strings: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Read one of several tables; `strings` are the columns whose cells are strings in the others, digits or not."""
+    """Read one of the tables; `strings` are columns to read as text, even if all their cells are numbers."""
     from missdiff_fast.cli.tables import read
 
     return read(argparse.Namespace(**(vars(args) | {"data": path})), marks, strings)

@@ -1,4 +1,4 @@
-"""``missdiff fit``: train a model on a table with holes."""
+"""``missdiff fit``: train a model on a table with missing cells."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading
-from missdiff_fast.cli.user_error import UserError
 
 if TYPE_CHECKING:
     import argparse
 
-HELP = "train a model on a table with holes"
+HELP = "train a model on a table with missing cells"
 
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
@@ -25,7 +25,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         metavar="MODEL",
         type=Path,
         required=True,
-        help="the file for the model; Ctrl-C keeps what is trained",
+        help="the file for the model; Ctrl-C saves the model as trained so far",
     )
     add_reading(parser)
     columns = parser.add_argument_group("columns")
@@ -34,23 +34,23 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         metavar="COL",
         action="append",
         default=[],
-        help="a column of numbers that are names: categories, of a CSV file the texts as written (repeatable)",
+        help="a column of codes to take as categories; of a CSV file, read as text (repeatable)",
     )
     columns.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
     columns.add_argument(
-        "--max-categories", metavar="N", type=int, default=100, help="refuse columns with more (default 100)"
+        "--max-categories", metavar="N", type=int, default=100, help="refuse columns with more categories (default 100)"
     )
     training = parser.add_argument_group("training (the defaults suit most tables)")
     training.add_argument(
-        "--preset", default="default", help="default, or paper for MissDiff as printed, which is slow"
+        "--preset", default="default", help="default, or paper for MissDiff as published, which is slow"
     )
     length = training.add_mutually_exclusive_group()
     length.add_argument("--steps", metavar="N", type=int, help="training steps before refinement")
-    length.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, in place of --steps")
-    training.add_argument("--batch-size", metavar="N", type=int, help="rows in a step")
-    training.add_argument("--learning-rate", metavar="X", type=float, help="its peak")
+    length.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, instead of --steps")
+    training.add_argument("--batch-size", metavar="N", type=int, help="rows in each step")
+    training.add_argument("--learning-rate", metavar="X", type=float, help="peak of the learning rate")
     training.add_argument("--width", metavar="N", type=int, help="width of the network")
-    training.add_argument("--blocks", metavar="N", type=int, help="number of its residual blocks")
+    training.add_argument("--blocks", metavar="N", type=int, help="residual blocks of the network")
     training.add_argument(
         "--setting",
         metavar="NAME=VALUE",
@@ -60,23 +60,26 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     refinement = training.add_mutually_exclusive_group()
     refinement.add_argument(
-        "--refine", metavar="N", type=int, help="rounds of filling the holes and training on (default: chosen, 0 to 2)"
+        "--refine",
+        metavar="N",
+        type=int,
+        help="rounds of refinement, training with filled cells (default: 0 to 2, chosen)",
     )
     refinement.add_argument("--no-refine", dest="refine", action="store_const", const=0, help="the same as --refine 0")
-    training.add_argument("--seed", metavar="N", type=int, help="makes everything repeatable")
+    training.add_argument("--seed", metavar="N", type=int, help="seed that makes the model repeatable")
     add_device(training)
     add_quiet(common)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train a model on a table and save it, also when Ctrl-C cuts the training short."""
+    """Train a model on a table and save it, also if Ctrl-C ends the training early."""
     from missdiff_fast.cli.tables import check_output, known, markers, read, say
     from missdiff_fast.table.hints import warn_of_texts
 
     check_output(args.output, args.data)
     settings = dict(map(_setting, args.setting))
     missing_values = markers(args.missing_values)
-    # As text a code keeps its leading zeros, and what is dropped gives no cause for warnings.
+    # Codes read as text keep leading zeros; dropped columns read as text cause no warnings.
     frame = read(args, missing_values, [*args.categorical, *args.drop])
     frame = frame.drop(columns=known(args.drop, frame, "--drop"))
     warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name)
@@ -118,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """A setting's name and value: a number or a list as JSON has it, else a string."""
+    """Parse NAME=VALUE; the value is parsed as JSON (a list as a tuple), else kept as a string."""
     name, found, value = text.partition("=")
     if not found:
         raise UserError(f"--setting {text!r}: write NAME=VALUE")

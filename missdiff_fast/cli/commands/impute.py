@@ -1,29 +1,29 @@
-"""``missdiff impute``: fill the holes of a table."""
+"""``missdiff impute``: fill the missing cells of a table."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from missdiff_fast.cli.errors import UserError, written
 from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading
-from missdiff_fast.cli.user_error import UserError
 
 if TYPE_CHECKING:
     import argparse
 
-HELP = "fill the holes of a table"
+HELP = "fill the missing cells of a table"
 
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="a file written by 'missdiff fit'")
-    parser.add_argument("data", metavar="DATA", type=Path, help=f"a table with the columns that fit saw: {TABLES}")
+    parser.add_argument("data", metavar="DATA", type=Path, help=f"a table with the columns of fit: {TABLES}")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the table to write (default: CSV on stdout)")
     parser.add_argument(
         "--draws",
         metavar="M",
         type=int,
-        help="write M random fillings, as OUT-1, OUT-2 and so on (out-1.csv for -o out.csv), whose spread tells how "
+        help="write M random imputations, OUT-1, OUT-2, ... (out-1.csv for -o out.csv), whose spread shows how "
         "uncertain each cell is; default: one table, with means and most probable categories",
     )
     parser.add_argument(
@@ -31,16 +31,16 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         metavar="COL",
         action="append",
         default=[],
-        help="a column the model does not know, copied as it is (repeatable)",
+        help="a column that the model does not know, to copy as it is (repeatable)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, help="of the draws")
+    parser.add_argument("--seed", metavar="N", type=int, help="seed of the draws")
     add_reading(parser)
     add_device(parser)
     add_quiet(common)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write a table with its holes filled, or several random fillings of it."""
+    """Write a table with its missing cells filled, or several random imputations of it."""
     import pandas as pd
 
     from missdiff_fast.cli.tables import check_input, check_table_output, known, load, markers, read, write
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
         check_table_output(output, args.model, args.data)
     check_input(args.data)
     model = load(args)
-    # A part of a table may hold only digits, or nothing, where the whole had strings too.
+    # Read as text what fit read as text: in part of a table a column may hold only digits, or nothing.
     strings = [str(column.name) for column in model.codec_.schema if column.family == "string"]
     marks = markers(args.missing_values) or model.missing_values
     frame = read(args, marks, [*strings, *args.keep], keep_blank_rows=True)
@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> None:
     extra = [column for column in table.columns if column not in set(model.columns_)]
     if extra:
         raise UserError(
-            f"{args.data} has columns the model does not know: {extra}; --keep {extra[0]!r} copies one as it is"
+            f"{args.data} has columns that the model does not know: {extra}; {written('--keep', extra)} copies them as "
+            "they are"
         )
     if args.draws is None:
         tables = [model.impute(table)]

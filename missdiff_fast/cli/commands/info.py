@@ -1,4 +1,4 @@
-"""``missdiff info``: tell about this installation, or about a model."""
+"""``missdiff info``: show versions, build and devices, or describe a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from missdiff_fast.model import MissDiff
 
-HELP = "tell about this installation, or about a model"
+HELP = "show versions, build and devices, or describe a model"
 
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print facts about this installation, or about a model."""
+    """Print versions, build and devices, or a description of a model."""
     from missdiff_fast.cli.tables import check_stdout
 
     check_stdout()
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def describe_columns(model: MissDiff) -> pd.DataFrame:
-    """Tabulate a model's columns: ``column``, ``kind``, ``dtype`` and the number of ``categories`` ("" for none)."""
+    """Table of a model's columns: ``column``, ``kind``, ``dtype`` and number of ``categories`` ("" for none)."""
     import pandas as pd
 
     rows = []

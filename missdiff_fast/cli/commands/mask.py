@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.options import TABLES, add_reading
-from missdiff_fast.cli.user_error import UserError
 
 if TYPE_CHECKING:
     import argparse
@@ -24,17 +24,17 @@ def add_options(parser: argparse.ArgumentParser, _: argparse._ArgumentGroup) -> 
         "--mechanism",
         choices=("row", "column", "independent", "mar", "nmar"),
         default="independent",
-        help="the same number of cells of each row, or of each column; each cell by itself (the default); by a "
-        "logistic function of columns that stay complete; by one of columns that lose cells too",
+        help="row, column: the same number of cells of each; independent (the default): each cell by itself; mar: by a "
+        "logistic function of columns that stay complete; nmar: by one of columns that lose cells too",
     )
     parser.add_argument("--ratio", metavar="X", type=float, default=0.2, help="share of the cells (default 0.2)")
-    parser.add_argument("--seed", metavar="N", type=int, help="the same cells again")
+    parser.add_argument("--seed", metavar="N", type=int, help="seed that hides the same cells again")
     parser.add_argument(
         "--keep",
         metavar="COL",
         action="append",
         default=[],
-        help="a column that takes no part, copied as it is (repeatable)",
+        help="a column to copy as it is (repeatable)",
     )
     logistic = parser.add_argument_group("mar and nmar")
     logistic.add_argument(
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser, _: argparse._ArgumentGroup) -> 
     logistic.add_argument(
         "--target",
         choices=("overall", "columns"),
-        help="of mar: whether the whole table (the default) or each column that loses cells is to lose the ratio",
+        help="for mar: what loses the ratio, the whole table (the default) or each column that loses cells",
     )
     add_reading(parser)
 
@@ -59,17 +59,17 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.missingness import hide
 
     if not 0 < args.ratio < 1:
-        raise UserError(f"ratio must be greater than 0 and less than 1, got {args.ratio}")
+        raise UserError(f"--ratio must be greater than 0 and less than 1, got {args.ratio}")
     asked = {"observed_share": args.observed_share, "target": args.target}
     logistic = {name: value for name, value in asked.items() if value is not None}
     if logistic and args.mechanism not in ("mar", "nmar"):
         option = f"--{next(iter(logistic)).replace('_', '-')}"
-        raise UserError(f"{option} is of the mechanisms mar and nmar, not of {args.mechanism}: leave it out")
+        raise UserError(f"{option} is for the mechanisms mar and nmar, not for {args.mechanism}: leave it out")
     check_table_output(args.output, args.data)
     frame = read(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
     kept = known(args.keep, frame, "--keep")
     if len(kept) == len(frame.columns):
-        raise UserError("--keep names every column, which leaves none to hide cells of")
+        raise UserError("--keep names every column, so there are no cells to hide")
     holes, _ = hide(
         frame.drop(columns=kept).apply(_nullable),
         args.mechanism,
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _nullable(column: pd.Series) -> pd.Series:
-    """Whole numbers in a dtype with a place for "missing", so that they stay whole."""
+    """Convert integers to a nullable dtype, so that they stay integers when cells go missing."""
     import numpy as np
     from pandas.api.types import pandas_dtype
 

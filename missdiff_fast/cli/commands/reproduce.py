@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast._output import show
+from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.options import add_quiet
-from missdiff_fast.cli.user_error import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,8 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     parser.add_argument(
         "--scale",
         default="short",
-        help="smoke: does it run, in a minute or two; short: on two cores in an hour or two for each data set, with "
-        "what that leaves of steps, rows and repetitions (default); full: the paper's own, for a GPU",
+        help="smoke: do all runs work, in a minute or two; short (default): fewer steps, rows and repetitions, "
+        "an hour or two for each data set on two cores; full: the paper's, for a GPU",
     )
     parser.add_argument(
         "-o",
@@ -36,10 +36,10 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         metavar="FOLDER",
         type=Path,
         default=Path("missdiff-reproduce"),
-        help="for NAME.csv, NAME.md and runs/, the finished runs, which are not done again (default: "
+        help="folder for NAME.csv, NAME.md and runs/, which keeps finished runs from being repeated (default: "
         "missdiff-reproduce)",
     )
-    parser.add_argument("--repetitions", metavar="N", type=int, help="default: the scale's")
+    parser.add_argument("--repetitions", metavar="N", type=int, help="repetitions of each run (default: by the scale)")
     parser.add_argument("--methods", metavar="METHOD", nargs="+", help="only these; see 'missdiff reproduce list'")
     parser.add_argument(
         "--data",
@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         type=Path,
         help="master_dataset.csv of the MIMIC4ED benchmark, for table3 and table4 (default: simulated rows)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the first repetition (default 0)")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the first repetition (default 0)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     add_quiet(common)
 
@@ -83,18 +83,18 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         from missdiff_fast.cli.errors import complain
 
-        complain(f"{failed} of {total} runs failed; the tables name them, and the next call tries them again")
+        complain(f"{failed} of {total} runs failed; the tables name them, and the next call repeats them")
     return 1 if failed else 0
 
 
 def _check_folder(path: Path) -> None:
-    """Refuse what cannot be a folder; whether it can be written to is found out when the first file is."""
+    """Refuse a path that is a file; the first file written shows whether a folder is writable."""
     if path.exists() and not path.is_dir():
         raise UserError(f"-o {path} is a file; give the name of a folder")
 
 
 def _results(output: Path, names: Sequence[str]) -> str:
-    """The tables themselves, without the notes below them, and where all of it is."""
+    """The tables without the notes below them, and the paths of their files."""
     parts = []
     for name in names:
         path = output / f"{name}.md"

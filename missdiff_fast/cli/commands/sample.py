@@ -16,22 +16,25 @@ HELP = "draw complete synthetic rows from a model"
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="a file written by 'missdiff fit'")
-    parser.add_argument("-n", "--num-rows", metavar="N", type=int, required=True, help="how many rows")
+    parser.add_argument("-n", "--num-rows", metavar="N", type=int, required=True, help="number of rows")
     parser.add_argument(
         "-o", "--output", metavar="OUT", type=Path, help=f"the table to write: {TABLES} (default: CSV on stdout)"
     )
     parser.add_argument(
-        "--given", metavar="COL=VALUE", action="append", default=[], help="draw rows that have this value (repeatable)"
+        "--given", metavar="COL=VALUE", action="append", default=[], help="draw rows with this value (repeatable)"
     )
     parser.add_argument(
         "--first-row",
         metavar="N",
         type=int,
         default=0,
-        help="leave out rows 0 to N - 1 of the sample: with the same seed, chunks continue one another",
+        help="skip rows 0 to N - 1 of the sample: with the same seed, chunks continue one another",
     )
     parser.add_argument(
-        "--seed", metavar="N", type=int, help="the same rows again (default: the seed of fit, if it had one)"
+        "--seed",
+        metavar="N",
+        type=int,
+        help="draws the same rows again (default: the seed of fit, if it had one)",
     )
     add_device(parser)
     add_quiet(common)

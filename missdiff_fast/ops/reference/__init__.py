@@ -1,12 +1,12 @@
 """Every op in plain PyTorch: the specification that the kernels are tested against.
 
-The functions have the names and signatures of those in `missdiff_fast.ops` and run on any device. N rows are stored, B
-of them are in a batch; widths C, K, J, D are those of `missdiff_fast.table.Layout`.
+The functions have the names and arguments of those in `missdiff_fast.ops`, run on any device and need nothing compiled.
+Shapes: N rows in the table, B in a batch; C continuous and K categorical columns, J = C + K; D encoded columns.
 
 Random numbers are Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with counter
-``(row low, row high, column // 4, step)`` and key ``(seed low, seed high)``; the column's last two bits choose one of
-the four words. Floating-point work on them is float32 with every operation rounded once and no fused multiply-add, so
-that any conforming processor gives the same bits.
+``(row low, row high, column // 4, step)`` and key ``(seed low, seed high)``; the column's last two bits select one of
+the four words. They become uniform and normal numbers in float32, with every operation rounded once and no fused
+multiply-add, so that every IEEE 754 processor gives the same bits.
 """
 
 from __future__ import annotations

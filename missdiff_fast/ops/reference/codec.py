@@ -12,28 +12,28 @@ from torch import Tensor
 def encode(
     cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None
 ) -> Tensor:
-    """The normal scores of a continuous column's cells, by their ranks among the observed ones.
+    """The normal scores of a continuous column's cells: normal quantiles of their ranks among the observed cells.
 
     Parameters
     ----------
     cells : Tensor
         float32, float64 or int64 ``[N]``, none of them NaN.
     keys : Tensor
-        The distinct values that the column can come back with, strictly ascending, cells' dtype ``[V]``.
+        Distinct values that decoding can return, strictly ascending, cells' dtype ``[V]``.
     ends : Tensor
-        Where the interval of ranks of each key begins, as a share of all, and 1 at the end: float64 ``[V + 1]``.
+        Start of each key's interval of ranks, as a fraction of all ranks, and 1 at the end: float64 ``[V + 1]``.
     boundaries : Tensor
-        The scores between the keys, strictly ascending, float32 ``[V - 1]``.
+        Scores that separate neighbouring keys, strictly ascending, float32 ``[V - 1]``.
     count : int
-        How many cells were observed in all: ranks keep half a cell's distance from 0 and 1.
+        Number of observed cells; ranks are clamped to half a cell's distance from 0 and 1.
     share : Tensor, optional
-        Where in its key's interval each cell is put, from 0 up to 1, float64 ``[N]``; in the middle by default. A cell
-        that is no key is put between its neighbours' intervals.
+        Position of each cell in its key's interval, from 0 up to 1, float64 ``[N]``; the middle by default. A cell that
+        is no key gets the rank between its neighbours' intervals.
 
     Returns
     -------
     Tensor
-        float32 ``[N]``; a key's score lies between the key's boundaries, so that `decode` leads back to it.
+        float32 ``[N]``; a key's score lies between its boundaries, so that `decode` returns the key.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def encode(
     width = torch.where(known, ends[key + 1] - ends[key], 0.0)
     u = ends[place] + width * (0.5 if share is None else share)
     scores = torch.special.ndtri(u.clamp(0.5 / count, 1 - 0.5 / count)).to(torch.float32)
-    # Rounding to float32 must not carry a key over its boundary.
+    # Rounding to float32 must not move a key across its boundary.
     infinity = boundaries.new_full((1,), math.inf)
     low = torch.cat([-infinity, boundaries])[key]
     high = torch.cat([torch.nextafter(boundaries, -infinity), infinity])[key]
@@ -55,7 +55,7 @@ def encode(
 
 
 def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores to bin_index in each column's value table, and one-hot groups to codes.
+    """Bins of scores among their column's boundaries, and codes of one-hot groups.
 
     Parameters
     ----------
@@ -64,16 +64,18 @@ def decode(x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tu
     offsets : Tensor
         `Layout.offsets`, int64 ``[K + 1]``.
     boundaries : Tensor
-        The ascending score boundaries of all continuous columns, one column after another, x's dtype ``[M]``.
+        Ascending boundaries of the scores, one continuous column after another, x's dtype ``[M]``.
     starts : Tensor
-        Where each column's boundaries begin, and M at the end: int64 ``[C + 1]``.
+        Start of each column's boundaries, and M at the end: int64 ``[C + 1]``.
 
     Returns
     -------
     bin_index : Tensor
-        For each continuous cell, the number of its column's boundaries that are at most x: int32 ``[B, C]``.
+        For each continuous cell, the number of its column's boundaries that are at most x, all for a NaN: int32
+        ``[B, C]``.
     codes : Tensor
-        For each group, the first of the largest entries: int16 ``[B, K]``.
+        For each group, the first of its largest entries; for a group with a NaN its number of categories, which is no
+        code: int16 ``[B, K]``.
 
     Examples
     --------

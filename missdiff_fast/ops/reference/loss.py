@@ -25,37 +25,43 @@ def masked_loss(
     mean_weight: float = 0.3,
     column_weight: Tensor | None = None,
 ) -> Tensor:
-    """Loss of a prediction of x0 over observed cells that are not clean, by the number of observed cells: a scalar.
+    """Loss of a prediction of x0: a sum over observed cells that are not clean, over the number of observed cells.
 
-    For continuous cells ``w (x0_hat - x0)^2 + mean_weight (mean - value)^2``, where w is the row's weight if the column
-    is noisy and 1 if it is hidden; for categorical cells the cross entropy of the group's logits; all of it times the
-    column's weight. 0 if nothing is observed.
+    A continuous cell adds ``w (x0_hat - x0)^2 + mean_weight (mean - value)^2``, where w is the row's weight if the
+    column is noisy and 1 if it is hidden; a categorical cell adds the cross entropy of its group's logits. Both are
+    multiplied by the column's weight.
 
     Parameters
     ----------
     prediction : Tensor
         ``[B, D + C]``: x0_hat of the continuous columns, logits, and conditional means of the standardised raw values.
     table : EncodedTable
-        The table, with ``values``; its missing cells never enter.
+        The table, with ``values`` (else ValueError); its missing cells do not enter.
     rows, states : Tensor
         As in `perturb`.
     weight : Tensor
-        Per-row weight of a noisy continuous cell, ``[B]``.
+        Weight of each row's noisy continuous cells, ``[B]``.
     mean_weight : float
         Weight of the conditional mean.
     column_weight : Tensor, optional
-        Weight of each table column's loss, ``[J]``, of ``weight``'s dtype: ones by default. The divisor stays the
-        number of observed cells. A column of weight 0 does not enter, as if it were clean.
+        Weight of each table column's loss, ``[J]``, ``weight``'s dtype; ones by default. It does not change the
+        divisor. A column of weight 0 does not enter, as if it were clean.
+
+    Returns
+    -------
+    Tensor
+        A scalar, 0 if nothing is observed.
 
     Examples
     --------
+    >>> import math
     >>> from missdiff_fast.table.encoded import Layout
     >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
     >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)
     >>> noisy = torch.full((2, 2), NOISY, dtype=torch.uint8)
     >>> masked_loss(torch.zeros(2, 4), table, torch.arange(2), noisy, torch.ones(2))
     tensor(0.5091)
-    >>> round((0.5**2 + 0.3 * 0.5**2 + math.log(2)) / 2, 4)  # the first row's two cells; the second has none
+    >>> round((0.5**2 + 0.3 * 0.5**2 + math.log(2)) / 2, 4)  # of the first row; the second one has no cell
     0.5091
     """
     if table.values is None:
@@ -69,7 +75,7 @@ def masked_loss(
     if column_weight is None:
         column_weight = weight.new_ones(layout.num_columns)
     active &= column_weight != 0
-    # Cells that do not enter are replaced before the maths: 0 times the NaN of a missing cell would be a NaN gradient.
+    # Cells that do not enter are replaced first: in the gradient 0 times the NaN of a missing cell is NaN.
     used = torch.cat([active[:, layout.groups(table.device)], active[:, :C]], 1)
     prediction = torch.where(used, prediction.to(dtype), 0.0)
     x0, values = torch.where(seen, x0, 0.0), torch.where(seen, values, 0.0)
@@ -84,9 +90,9 @@ def masked_loss(
 
 
 def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, states: Tensor, key: Tensor) -> Tensor:
-    """Squared error of a prediction of eps over observed noisy encoded cells, by their number: a scalar.
+    """Mean squared error of a prediction of eps over observed noisy encoded cells: a scalar, 0 if there are none.
 
-    The paper's objective (Algorithm 1). eps is drawn again from the key of `perturb`, not stored.
+    The paper's objective (Algorithm 1). eps is drawn again from the key that `perturb` had.
 
     Parameters
     ----------
@@ -97,6 +103,7 @@ def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, sta
 
     Examples
     --------
+    >>> from missdiff_fast.ops.reference import make_key
     >>> from missdiff_fast.table.encoded import Layout
     >>> table = EncodedTable(torch.zeros(2, 3), torch.zeros(2, 0, dtype=torch.int16), Layout(3))
     >>> rows, noisy, key = torch.arange(2), torch.full((2, 3), NOISY, dtype=torch.uint8), make_key(0, 0)
@@ -108,5 +115,5 @@ def masked_noise_loss(prediction: Tensor, table: EncodedTable, rows: Tensor, sta
     active = (observed & (states == NOISY))[:, groups]
     prediction = prediction.to(_wide(prediction.dtype))
     eps = normal(rows, prediction.shape[1], key).to(prediction.dtype)
-    residual = torch.where(active, prediction, eps) - eps  # an unused NaN must not reach the gradient as 0 times NaN
+    residual = torch.where(active, prediction, eps) - eps  # an unused NaN stays out of the gradient
     return (residual**2).sum() / active.sum().clamp(min=1)

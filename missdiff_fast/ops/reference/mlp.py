@@ -1,4 +1,4 @@
-"""Passes and training step of the default network in plain PyTorch."""
+"""Prediction, sampling and training step of the default network in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from missdiff_fast.ops.reference.step import step
 from missdiff_fast.table.encoded import EncodedTable
 
 
-def mlp_predict(network: nn.Module, x: Tensor, states: Tensor, level: Tensor) -> Tensor:
-    """What a network predicts of rows at one noise level: ``[B, D + C]``.
+def mlp_predict(network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor:
+    """A network's prediction at one noise level: ``[B, D + C]``.
 
     Parameters
     ----------
     network : nn.Module
-        A `missdiff_fast.networks.Denoiser`, or whatever is called like one.
+        A `missdiff_fast.networks.Denoiser`, or any callable with its arguments.
     x : Tensor
         ``[B, D]``.
     states : Tensor
         uint8 ``[B, J]``.
-    level : Tensor
-        sigma, ``[1]``.
+    sigma : Tensor
+        Noise level, ``[1]``.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def mlp_predict(network: nn.Module, x: Tensor, states: Tensor, level: Tensor) ->
     >>> mlp_predict(network, torch.ones(1, 2), torch.ones(1, 2, dtype=torch.uint8), torch.ones(1))
     tensor([[0.5000, 0.5000]])
     """
-    prediction: Tensor = network(x, level, states)
+    prediction: Tensor = network(x, sigma, states)
     return prediction
 
 
@@ -44,35 +44,35 @@ def mlp_sample(
     x: Tensor,
     states: Tensor,
     offsets: Tensor,
-    levels: Tensor,
+    sigmas: Tensor,
     coefficients: Tensor,
     rows: Tensor,
     keys: Tensor,
     *,
     step: Callable[..., tuple[Tensor, Tensor]] = step,
 ) -> Tensor:
-    """All steps of a solver: at each level the network's prediction, then `step` with it and the one before.
+    """All steps of a solver: at each noise level the network's prediction, then `step` with it and the previous one.
 
     Parameters
     ----------
     network : nn.Module
         As in `mlp_predict`.
     x : Tensor
-        Where the solver starts: noisy columns at the first level, ``[B, D]``.
+        Rows to start from, noisy columns at the first noise level, ``[B, D]``.
     states : Tensor
         uint8 ``[B, J]``.
     offsets : Tensor
-        Of the one-hot groups, int64 ``[K + 1]``.
-    levels : Tensor
-        sigma of each step, ``[steps]``.
+        `Layout.offsets`, int64 ``[K + 1]``.
+    sigmas : Tensor
+        Noise level of each step, ``[steps]``.
     coefficients : Tensor
-        Those of each `step`, ``[steps, 4]``; the first step has no prediction before it.
+        Coefficients of each `step`, ``[steps, 4]``; the first step has no previous prediction, so its c2 is 0.
     rows : Tensor
         Global row numbers, int64 ``[B]``.
     keys : Tensor
-        Of each step's noise, int64 ``[steps, 2]``.
+        Key of each step's noise, int64 ``[steps, 2]``.
     step : callable
-        `step`, or the compiled one.
+        Implementation of `step`.
 
     Returns
     -------
@@ -81,6 +81,7 @@ def mlp_sample(
 
     Examples
     --------
+    >>> from missdiff_fast.ops.reference import make_key
     >>> network = lambda x, sigma, states: x / (sigma[:, None] ** 2 + 1)
     >>> last = torch.tensor([[0.0, 1.0, 0.0, 0.0]])  # the prediction itself
     >>> noisy, keys = torch.ones(1, 2, dtype=torch.uint8), make_key(0, 0)[None]
@@ -88,8 +89,8 @@ def mlp_sample(
     tensor([[0.5000, 0.5000]])
     """
     previous = None
-    for i in range(len(levels)):
-        prediction = mlp_predict(network, x, states, levels[i : i + 1])
+    for i in range(len(sigmas)):
+        prediction = mlp_predict(network, x, states, sigmas[i : i + 1])
         x, previous = step(x, prediction, previous, states, offsets, coefficients[i], rows, keys[i])
     return x
 
@@ -109,24 +110,24 @@ def mlp_train_step(
     mean_weight: float = 0.3,
     column_weight: Tensor | None = None,
 ) -> Tensor:
-    """One training step: `perturb`, network, `masked_loss`, gradients, AdamW without weight decay, average of weights.
+    """One training step: `perturb`, network, `masked_loss`, backward, and `adamw` with the weights' moving average.
 
     Parameters
     ----------
     state : TrainingState
-        Taken one step further.
+        Changed in place, ``steps`` by one.
     table, rows, states
-        As in `perturb`, which takes alpha for 1.
+        As in `perturb`, whose alpha is 1; the table with ``values`` and of the network's layout.
     loss_states : Tensor
-        The states by which the loss is taken, uint8 ``[B, J]``: columns marked as clean have none.
+        States as `masked_loss` takes them, uint8 ``[B, J]``: clean columns do not enter the loss.
     sigma, weight : Tensor
-        Noise level and weight of each row, ``[B]``, as in `perturb` and `masked_loss`.
+        Noise level and loss weight of each row, ``[B]``, as in `perturb` and `masked_loss`.
     key : Tensor
-        Of the noise, int64 ``[2]``.
+        Key of the noise, int64 ``[2]``.
     learning_rate : float
-        Of this step. AdamW's betas are 0.9 and 0.999, its epsilon 1e-8.
+        Learning rate of this step.
     decay : float
-        By which the average of the weights forgets.
+        Decay of the weights' moving average.
     mean_weight, column_weight
         As in `masked_loss`.
 
@@ -135,14 +136,10 @@ def mlp_train_step(
     Tensor
         The loss before the step, a scalar.
 
-    References
-    ----------
-    Loshchilov and Hutter (2019), Decoupled Weight Decay Regularization.
-
     Examples
     --------
     >>> from missdiff_fast.networks import Denoiser
-    >>> from missdiff_fast.networks.packing import TrainingState
+    >>> from missdiff_fast.ops.reference import make_key
     >>> from missdiff_fast.table.encoded import Layout
     >>> cells, codes = torch.tensor([[0.5], [torch.nan]]), torch.tensor([[1], [-1]], dtype=torch.int16)
     >>> table = EncodedTable(cells, codes, Layout(1, (2,)), cells)

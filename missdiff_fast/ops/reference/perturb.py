@@ -14,8 +14,8 @@ def _one_hot(table: EncodedTable, rows: Tensor, low: float, high: float) -> Tens
     """Encoded clean rows ``[B, D]``; 0 where missing."""
     cells, codes = table.continuous[rows], table.codes[rows].long()
     x0 = [torch.where(cells.isnan(), 0.0, cells)]
-    # In the table's type: torch.where would make float32 of numbers.
-    off, on, zero = (torch.full((), level, dtype=cells.dtype, device=cells.device) for level in (low, high, 0.0))
+    # Tensors of the table's dtype, since torch.where makes float32 of two Python numbers.
+    off, on, zero = (torch.full((), x, dtype=cells.dtype, device=cells.device) for x in (low, high, 0.0))
     for k, size in enumerate(table.layout.cardinalities):
         code = codes[:, k : k + 1]
         hot = torch.where(code == torch.arange(size, device=codes.device), on, off)
@@ -34,28 +34,35 @@ def perturb(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Tensor:
-    """Gather rows, expand one-hot groups, and hide, noise or keep each column: ``x_t``, ``[B, D]``.
+    """Gather rows, expand codes to one-hot groups, and hide, noise or keep each column.
 
-    A noisy cell becomes ``alpha x0 + sigma eps``, a clean one ``x0``, a hidden one 0; x0 of a missing cell is 0. Noise
-    is ``normal(rows, D, key)``.
+    A noisy cell becomes ``alpha x0 + sigma eps``, a clean one ``x0``, a hidden one 0, where x0 of a missing cell is 0
+    and eps is ``normal(rows, D, key)``.
 
     Parameters
     ----------
     table : EncodedTable
         The clean table.
     rows : Tensor
-        Which rows, int64 ``[B]``; also the row numbers of the noise.
+        Row numbers, of the table and of the noise, int64 ``[B]``.
     states : Tensor
         HIDDEN, NOISY or CLEAN for each column of each row, uint8 ``[B, J]``.
     alpha, sigma : Tensor
-        Per-row coefficients, ``[B]``, of the table's dtype.
+        Coefficients of each row, ``[B]``, the table's dtype.
     key : Tensor
         From `make_key`.
     low, high : float
-        What one-hot columns hold off and on.
+        Values of a one-hot column that is off and on.
+
+    Returns
+    -------
+    Tensor
+        x_t, ``[B, D]``, the table's dtype.
 
     Examples
     --------
+    >>> from missdiff_fast.diffusion.states import HIDDEN
+    >>> from missdiff_fast.ops.reference import make_key
     >>> from missdiff_fast.table.encoded import Layout
     >>> cells, codes = torch.tensor([[0.5], [2.0]]), torch.tensor([[1], [-1]], dtype=torch.int16)
     >>> table, one = EncodedTable(cells, codes, Layout(1, (2,))), torch.ones(2)
@@ -68,6 +75,6 @@ def perturb(
     state = states[:, table.layout.groups(table.device)]
     eps = normal(rows, x0.shape[1], key).to(x0.dtype)
     noisy = state == NOISY
-    # Cells without noise are replaced before the maths: an infinite one would be a NaN in alpha's gradient.
+    # Cells without noise are replaced first: an infinite one would make alpha's gradient NaN.
     mixed = alpha[:, None] * torch.where(noisy, x0, 0.0) + sigma[:, None] * eps
     return torch.where(noisy, mixed, torch.where(state == CLEAN, x0, 0.0))

@@ -11,7 +11,7 @@ _WORD = 0xFFFFFFFF
 
 
 def make_key(seed: int, step: int, device: torch.device | str | None = None) -> Tensor:
-    """The key of the random numbers, int64 ``[2]``: a seed of 64 bits and a step of 32 bits.
+    """The key of random numbers, int64 ``[2]``: a seed of 64 bits and a step of 32 bits.
 
     Examples
     --------
@@ -23,23 +23,23 @@ def make_key(seed: int, step: int, device: torch.device | str | None = None) -> 
 
 
 def philox_words(c0: Tensor, c1: Tensor, c2: Tensor, c3: Tensor, k0: Tensor, k1: Tensor) -> tuple[Tensor, ...]:
-    """Philox4x32-10 itself: four counter words and two key words, int64 in [0, 2^32), to four words like them.
+    """Philox4x32-10: four counter words and two key words to four random words, all int64 in [0, 2^32).
 
     Examples
     --------
     >>> zero = torch.zeros(1, dtype=torch.int64)
-    >>> [hex(int(word)) for word in philox_words(zero, zero, zero, zero, zero, zero)]  # as its authors give them
+    >>> [hex(int(word)) for word in philox_words(zero, zero, zero, zero, zero, zero)]  # as in the authors' test vectors
     ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
     """
     for _ in range(10):
-        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # int64 wraps; the 64 bits are right all the same
+        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57  # int64 wraps around; the 64 bits are those of the unsigned product
         c0, c1, c2, c3 = ((p1 >> 32) & _WORD) ^ c1 ^ k0, p1 & _WORD, ((p0 >> 32) & _WORD) ^ c3 ^ k1, p0 & _WORD
         k0, k1 = (k0 + 0x9E3779B9) & _WORD, (k1 + 0xBB67AE85) & _WORD
     return c0, c1, c2, c3
 
 
 def philox(rows: Tensor, columns: int, key: Tensor) -> Tensor:
-    """Philox4x32-10 words for each row and column: int64 in [0, 2^32), ``[B, columns]``.
+    """Philox4x32-10 word of each row and column: int64 in [0, 2^32), ``[B, columns]``.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def philox(rows: Tensor, columns: int, key: Tensor) -> Tensor:
 
 
 def _open_unit(words: Tensor) -> Tensor:
-    """The upper 23 bits of each word as (2k + 1) / 2^24, exact in float32 and never 0 or 1."""
+    """(2k + 1) / 2^24 for the upper 23 bits k of each word: exact in float32 and never 0 or 1."""
     return ((words >> 9) * 2 + 1).to(torch.float32) * (1.0 / 16777216.0)
 
 
@@ -89,16 +89,21 @@ def _cos_sin_turn(u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def uniform(rows: Tensor, columns: int, key: Tensor) -> Tensor:
-    """Uniform numbers in (0, 1), float32 ``[B, columns]``, a function of (key, row, column) alone.
+    """Uniform numbers in (0, 1), each a function of key, row and column alone.
 
     Parameters
     ----------
     rows : Tensor
         Global row numbers, int64 ``[B]``.
     columns : int
-        How many numbers a row gets.
+        Numbers in a row.
     key : Tensor
         From `make_key`, int64 ``[2]``.
+
+    Returns
+    -------
+    Tensor
+        float32 ``[B, columns]``.
 
     Examples
     --------
@@ -110,9 +115,9 @@ def uniform(rows: Tensor, columns: int, key: Tensor) -> Tensor:
 
 
 def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
-    """Standard normal numbers by Box-Muller, float32 ``[B, columns]``; arguments as in `uniform`.
+    """Standard normal numbers by Box-Muller; arguments and result as in `uniform`.
 
-    Words 0 and 1 of a Philox block give columns 4b (cosine) and 4b + 1 (sine), words 2 and 3 the two columns after.
+    Words 0 and 1 of Philox block b give columns 4b (cosine) and 4b + 1 (sine), words 2 and 3 the next two columns.
 
     Examples
     --------
@@ -122,7 +127,7 @@ def normal(rows: Tensor, columns: int, key: Tensor) -> Tensor:
     """
     pairs = (columns + 3) // 4 * 2
     u = _open_unit(philox(rows, 2 * pairs, key)).reshape(rows.shape[0], pairs, 2)
-    # MKL's float32 square root is not correctly rounded; through float64 the rounding is always right.
+    # MKL's float32 square root is not correctly rounded; computed in float64 and then rounded it is.
     radius = torch.sqrt((-2.0 * _log(u[..., 0].contiguous())).double()).float()
     cosine, sine = _cos_sin_turn(u[..., 1].contiguous())
     return torch.stack([radius * cosine, radius * sine], 2).reshape(rows.shape[0], 2 * pairs)[:, :columns]

@@ -25,17 +25,17 @@ def step(
 ) -> tuple[Tensor, Tensor]:
     """One solver step: ``c0 x + c1 p + c2 previous + c3 eps`` where a column is not clean, x where it is.
 
-    p is the prediction, after a softmax over each one-hot group if asked. This one form holds the paper's Algorithm 2,
-    DDIM, DPM-Solver++(2M) (Lu et al., 2022) and SDE solvers.
+    p is the prediction, with a softmax over each one-hot group if ``softmax``. The paper's Algorithm 2, DDIM,
+    DPM-Solver++(2M) (Lu et al., 2022) and SDE solvers differ only in the coefficients.
 
     Parameters
     ----------
     x : Tensor
         ``[B, D]``, float32 or float64.
     prediction : Tensor
-        ``[B, D]`` (or wider: the rest is ignored), x's dtype or bfloat16.
+        ``[B, D]``, x's dtype or bfloat16; columns beyond D are ignored.
     previous : Tensor, optional
-        p of the last step, ``[B, D]``; needed where c2 is not 0.
+        p of the step before, ``[B, D]``; needed if c2 is not 0.
     states : Tensor
         uint8 ``[B, J]``.
     offsets : Tensor
@@ -43,7 +43,7 @@ def step(
     coefficients : Tensor
         (c0, c1, c2, c3), ``[4]``, x's dtype.
     rows, key : Tensor
-        Of the noise ``normal(rows, D, key)``, drawn only where c3 is not 0.
+        Of the noise eps, ``normal(rows, D, key)``, which is drawn only if c3 is not 0.
     softmax : bool
         Whether one-hot groups of the prediction are logits.
 
@@ -54,7 +54,8 @@ def step(
 
     Examples
     --------
-    >>> x, states, offsets = torch.zeros(1, 3), torch.tensor([[NOISY, NOISY]], dtype=torch.uint8), torch.tensor([1, 3])
+    >>> from missdiff_fast.ops.reference import make_key
+    >>> x, states, offsets = torch.zeros(1, 3), torch.ones(1, 2, dtype=torch.uint8), torch.tensor([1, 3])
     >>> logits, coefficients = torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0.5, 2.0, 0.0, 0.0])
     >>> step(x, logits, None, states, offsets, coefficients, torch.arange(1), make_key(0, 0))
     (tensor([[4., 1., 1.]]), tensor([[2.0000, 0.5000, 0.5000]]))

@@ -1,0 +1,123 @@
+"""A run on a card: figures of ops beside their rivals, failures, what is still to be measured; stored after each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+import store
+import torch
+from clock import Clock, Function
+
+from missdiff_fast._engine.backend import resolve_backend
+
+
+class CardRun:
+    """Times functions on a device and stores what it finds.
+
+    Parameters
+    ----------
+    device : torch.device
+        A CPU serves to try the benchmarks out.
+    rows : int
+        Rows of table and batch.
+    seconds : float
+        No benchmark begins for which less is left.
+    path : Path
+        The file to keep, written after each benchmark.
+    resume : bool
+        Go on with what the file has as pending.
+    """
+
+    def __init__(self, device: torch.device, rows: int, seconds: float, path: Path | None, resume: bool) -> None:
+        self.device, self.rows, self.seconds, self.path = device, rows, seconds, path
+        self.trial, self.native, self._began = device.type == "cpu", {}, time.perf_counter()
+        stored = store.read(path).get("full") if resume and path else None
+        self.pending: list[str] | None = stored["pending"] if stored else None
+        self._stored = stored
+
+    native: dict[str, Function]
+
+    @cached_property
+    def clock(self) -> Clock:
+        return Clock(self.device)
+
+    @cached_property
+    def backend(self) -> Any:
+        return resolve_backend("native", self.device)
+
+    @cached_property
+    def found(self) -> dict[str, Any]:
+        """The figures so far."""
+        known = store.facts(self.device)
+        known.setdefault("card", {"name": known["machine"]["processor"], "driver": "none"})
+        return self._stored or {**known, "rows": self.rows, "ops": {}, "failed": {}, "pending": []}
+
+    def left(self) -> float:
+        return self.seconds - (time.perf_counter() - self._began)
+
+    def note(self, part: str, figures: Mapping[str, Any]) -> None:
+        """Keep figures that are of no op."""
+        self.found.setdefault(part, {}).update(figures)
+
+    def save(self) -> None:
+        if self.path:
+            store.write(self.path, {"full": self.found})
+
+    def time(
+        self,
+        op: str,
+        implementation: str,
+        function: Function | None = None,
+        *,
+        queued: bool = True,
+        calls: int = 1,
+        seconds: float | None = None,
+        **_: Any,
+    ) -> None:
+        """Time an implementation of an op in turn with the native one.
+
+        Parameters
+        ----------
+        op, implementation : str
+        function : callable
+            Without it ``seconds`` are what the native implementation takes.
+        queued : bool
+            As in `Clock.once`.
+        calls : int
+            Steps in one call; times are of one.
+        """
+        entry = self.found["ops"].setdefault(op, {"seconds": {}, "ratios": {}})
+        known, ratios = entry["seconds"], entry["ratios"]
+        if function is None:
+            known[implementation] = seconds
+            return
+        if implementation == "native":
+            self.native[op] = function
+        elif "native" not in known:
+            pytest.skip(f"native {op} was not timed")
+        functions = {implementation: function, **({"native": self.native[op]} if op in self.native else {})}
+        times = {name: taken / calls for name, taken in self.clock.take_turns(functions, queued=queued).items()}
+        known[implementation] = times[implementation]
+        if implementation != "native":
+            ratios[implementation] = times[implementation] / times.get("native", known["native"])
+
+    def finish(self, name: str, trace: str | None) -> None:
+        """A benchmark has passed, or failed with a traceback."""
+        if trace is not None:
+            self.found["failed"][name] = trace[-3000:]
+        if name in self.found["pending"]:
+            self.found["pending"].remove(name)
+        self.save()
+
+    def lost(self) -> bool:
+        """Whether an error has made the device unusable for this process."""
+        try:
+            self.clock.synchronize()
+        except RuntimeError:
+            return True
+        return False

@@ -1,0 +1,101 @@
+// Scores to bin_index and groups to codes; see missdiff_fast.reference.decode.
+#pragma once
+
+#include "staged.h"
+
+namespace missdiff::cuda {
+
+template <class T>
+struct Decode {
+  struct Args {
+    Columns columns;
+    const T* x;              // [B, D]
+    const T* boundaries;     // [M]
+    int64_t num_boundaries;  // M
+    const int64_t* starts;   // [C + 1]
+    int64_t num_rows;        // B
+    Tile tile;
+    int32_t* bin_index;  // [B, C]
+    int16_t* codes;      // [B, K]
+    Stage stage;
+
+    Args(const Columns& columns_, const T* x_, const T* boundaries_, int64_t num_boundaries_, const int64_t* starts_,
+         int64_t num_rows_, Tile tile_, int32_t* bin_index_, int16_t* codes_)
+        : columns(columns_),
+          x(x_),
+          boundaries(boundaries_),
+          num_boundaries(num_boundaries_),
+          starts(starts_),
+          num_rows(num_rows_),
+          tile(tile_),
+          bin_index(bin_index_),
+          codes(codes_),
+          stage(columns_.width, true) {}
+  };
+  static constexpr int kThreads = cuda::kThreads;
+  static constexpr int kPhases = 3;
+
+  static Tile tile_of(const Columns& columns) {
+    return make_tile(static_cast<int64_t>(sizeof(T)) * Stage(columns.width, true).stride + 4 * columns.continuous +
+                     2 * columns.categorical);
+  }
+
+  MISSDIFF_INLINE int64_t index_bytes(const Args& args) {
+    return (static_cast<int64_t>(sizeof(int32_t)) * args.tile.rows * args.columns.continuous + 15) / 16 * 16;
+  }
+
+  static int64_t shared_bytes(const Args& args) {
+    const int64_t codes = static_cast<int64_t>(sizeof(int16_t)) * args.tile.rows * args.columns.categorical;
+    return args.tile.staged ? stage_bytes<T>(args.stage, args.tile.rows) + index_bytes(args) + codes : 0;
+  }
+
+  template <int kPhase>
+  MISSDIFF_INLINE void run(const Args& args, const Place& place, char* shared) {
+    const int C = args.columns.continuous, K = args.columns.categorical, thread = place.thread, rows = args.tile.rows;
+    const bool staged = args.tile.staged;
+    const int64_t first = place.block * rows, D = args.columns.width;
+    const int n = rows_of_tile(args.tile, args.num_rows, first);
+    const int64_t tile_bytes = stage_bytes<T>(args.stage, rows);
+    T* tile = reinterpret_cast<T*>(shared);
+    int32_t* bin_index = staged ? reinterpret_cast<int32_t*>(shared + tile_bytes) : args.bin_index + first * C;
+    int16_t* codes =
+        staged ? reinterpret_cast<int16_t*>(shared + tile_bytes + index_bytes(args)) : args.codes + first * K;
+    if constexpr (kPhase == 0) {
+      check_columns(args.columns, thread, kThreads);
+      if (staged) load_rows(args.x + first * D, n, args.stage, tile, thread, kThreads);
+    } else if constexpr (kPhase == 1) {
+      // Columns differ in boundaries and categories: a warp takes the same one of different rows.
+      const int i = thread % rows;
+      if (i >= n) return;
+      const T* x = staged ? tile + static_cast<int64_t>(i) * args.stage.stride : args.x + (first + i) * D;
+      for (int j = thread / rows; j < C + K; j += kThreads / rows) {
+        if (j < C) {
+          bin_index[static_cast<int64_t>(i) * C + j] = bin_of(args, j, x[j]);
+        } else {
+          const Group group = group_of(args.columns, j - C);
+          codes[static_cast<int64_t>(i) * K + j - C] = static_cast<int16_t>(argmax_group(x + group.first, group.size));
+        }
+      }
+    } else if (staged) {
+      copy_tile(bin_index, args.bin_index + first * C, n * C, thread, kThreads);
+      copy_tile(codes, args.codes + first * K, n * K, thread, kThreads);
+    }
+  }
+
+  // How many of the column's boundaries are at most x; a NaN is above them all.
+  MISSDIFF_INLINE int32_t bin_of(const Args& args, int c, T x) {
+    const int64_t begin = args.starts[c], end = args.starts[c + 1];
+    require(0 <= begin && begin <= end && end <= args.num_boundaries && end - begin <= INT32_MAX);
+    const T* boundaries = args.boundaries + begin;
+    int32_t below = 0, left = static_cast<int32_t>(end - begin);
+    while (left > 0) {
+      const int32_t half = left / 2;
+      const bool above = boundaries[below + half] > x;
+      below = above ? below : below + half + 1;
+      left = above ? half : left - half - 1;
+    }
+    return below;
+  }
+};
+
+}  // namespace missdiff::cuda

@@ -1,8 +1,0 @@
-#include "decode.h"
-
-namespace missdiff {
-
-MISSDIFF_LAUNCHER(Decode<float>)
-MISSDIFF_LAUNCHER(Decode<double>)
-
-}  // namespace missdiff

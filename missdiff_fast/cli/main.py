@@ -1,0 +1,75 @@
+"""Runs the command line: options, signals, errors and exit codes.
+
+Exit codes: 0, success; 1, a fault of missdiff, or a failed run of ``reproduce``; 2, an error that the user can mend;
+130, interrupted by Ctrl-C; 143, terminated by SIGTERM, which is handled as Ctrl-C is.
+Results go to stdout, everything else to stderr. Nothing heavy is imported before the options are read.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING
+
+from missdiff_fast.cli.errors import Wording, complain, report, show_warning
+from missdiff_fast.cli.parser import build_parser
+from missdiff_fast.cli.signals import ignore_signals, interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments after the command's name. By default those of the process, which is then expected to exit: SIGINT
+        and SIGTERM stay ignored after the call.
+
+    Returns
+    -------
+    int
+        The exit code. (``--help`` and ``--version`` raise SystemExit with code 0, bad options with code 2.)
+
+    Examples
+    --------
+    >>> main(["info", "there-is-no-such-model"])
+    2
+    """
+    with interruptible(exits=argv is None) as signals:
+        try:
+            return _run(argv)
+        except KeyboardInterrupt as interrupt:
+            ignore_signals()
+            # CPython remembers an interrupt that came through exec() of a string, as in torch's imports, and under
+            # `python -m` then exits by the signal instead of the exit code. The next such exec() clears it.
+            exec("")
+            terminated = signal.SIGTERM in signals
+            what = "terminated" if terminated else "interrupted"
+            complain(f"{what}: {interrupt}" if str(interrupt) else what)
+            return 143 if terminated else 130
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    args = build_parser().parse_args(argv)
+    wording = Wording(args.command, args.options)
+    try:
+        with warnings.catch_warnings():
+            if not args.debug:
+                warnings.simplefilter("ignore", FutureWarning)
+            warnings.showwarning = partial(show_warning, wording)
+            code = args.run(args)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has closed it (`| head`); without this, Python prints an error at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return report(error, wording, debug=args.debug)
+    return code or 0

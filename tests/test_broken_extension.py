@@ -1,0 +1,88 @@
+"""The plain PyTorch backend needs no native code: it works where the compiled extension is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import missdiff_fast
+
+BUILT = {"native": "yes", "torch": "2.12.9", "torch_target": "2.10", "python": "3.99.4", "version": "9.8.7"}
+
+SET_UP = """
+import sys
+import numpy as np
+import pandas as pd
+from missdiff_fast import MissDiff
+
+random = np.random.default_rng(0)
+frame = pd.DataFrame({"x": random.normal(size=60), "n": random.integers(9, size=60)})
+frame["c"] = random.choice(["a", "b"], 60)
+frame.loc[::5, "x"] = np.nan
+frame.loc[1::7, "c"] = None
+
+
+def fit(backend):
+    model = MissDiff(preset=sys.argv[1], steps=6, backend=backend, device="cpu", random_state=0, verbose=False)
+    return model.fit(frame)
+"""
+
+REFERENCE = """
+model = fit("reference")
+assert len(model.sample(7)) == 7
+given = frame.head(4)[["c"]]
+assert model.sample(given=given)["c"].dropna().equals(given["c"].dropna())
+filled = model.impute(frame)
+assert not filled.isna().any().any()
+assert filled["n"].equals(frame["n"])
+model.save("model.missdiff")
+assert MissDiff.load("model.missdiff", device="cpu", backend="reference").sample(7).equals(model.sample(7))
+assert "missdiff_fast._C" not in sys.modules
+print("done")
+"""
+
+OTHERS = """
+for backend in ("native", "auto"):
+    try:
+        fit(backend)
+    except ImportError as error:
+        print(backend, str(error))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of the package whose extension is no library."""
+    folder = tmp_path_factory.mktemp("broken")
+    copy = folder / "missdiff_fast"
+    hidden = shutil.ignore_patterns("_C.*", "_cuda.*", "__pycache__")
+    shutil.copytree(Path(missdiff_fast.__file__).parent, copy, ignore=hidden)
+    (copy / f"_C{EXTENSION_SUFFIXES[0]}").write_text("not a library")
+    (copy / "_build.json").write_text(json.dumps(BUILT))
+    return folder
+
+
+def run(folder: Path, program: str, preset: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-c", SET_UP + program, preset]
+    found = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr[-3000:]
+    return found.stdout
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_the_reference_works(folder: Path, preset: str) -> None:
+    assert run(folder, REFERENCE, preset) == "done\n"
+
+
+def test_the_other_backends_tell_what_is_broken(folder: Path) -> None:
+    told = run(folder, OTHERS, "default").splitlines()
+    assert [line.split()[0] for line in told] == ["native", "auto"]
+    assert all("native extension does not load" in line and "pip install" in line for line in told)
