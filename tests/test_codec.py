@@ -237,7 +237,7 @@ def test_encoding_errors(change: dict[str, object], error: type[Exception], mess
 
 def test_missing_columns_no_frame_and_twice() -> None:
     codec = fit_codec(FRAME)
-    with pytest.raises(ValueError, match=r"columns \['age', 'ill'\] are not in the frame: add them"):
+    with pytest.raises(ValueError, match=r"columns \['age', 'ill'\] are not in the table: add them"):
         encode(codec, FRAME.drop(columns=["age", "ill"]))
     with pytest.raises(TypeError, match="DataFrame, got dict"):
         encode(codec, {"age": [1]})  # type: ignore[arg-type]

@@ -32,7 +32,8 @@ def factorize(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     >>> codes.tolist(), distinct.tolist()
     ([0, 1, 0], ['a', 'a\x00'])
     """
-    codes, distinct = pd.factorize(series)
+    codes, found = pd.factorize(series)
+    distinct = np.asarray(found)
     is_text = series.dtype == np.dtype(object) or isinstance(series.dtype, pd.StringDtype)
     if is_text and not isinstance(series.array, ArrowExtensionArray):
         cells = series.to_numpy(dtype=object)
@@ -42,7 +43,7 @@ def factorize(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
             objects[:-1] = np.where(codes < 0, objects[:-1], cells)
             codes, distinct = pd.factorize(objects)
             codes = codes[:-1]
-    return codes, np.asarray(distinct)
+    return codes, distinct
 
 
 def _are_c_strings(cells: np.ndarray) -> bool:
