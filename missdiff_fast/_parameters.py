@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._estimator import BaseEstimator
-from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.config import AnyConfig, Config, override
 from missdiff_fast.config import preset as find_preset
 from missdiff_fast.errors import Argument, DataError, LeaveOut, Text

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._checks import check_count
 from missdiff_fast._engine.backend import resolve_backend
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import check_seed
 from missdiff_fast._output import show
-from missdiff_fast._validation import check_count
 from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
 from missdiff_fast.missingness import hide

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,8 @@ import torch
 from pandas.api.extensions import ExtensionArray
 from torch import Tensor
 
-from missdiff_fast.table.cells import Cells
+from missdiff_fast.table.cells import ColumnCells
+from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.dtypes import Dtype, key_dtype, restore
 from missdiff_fast.table.literals import are_large
 from missdiff_fast.table.resolution import Resolution
@@ -69,7 +69,7 @@ class Categorical:
     keys: np.ndarray  # [V]
 
     @classmethod
-    def fit(cls, dtype: Dtype, cells: Cells) -> Categorical:
+    def fit(cls, dtype: Dtype, cells: ColumnCells) -> Categorical:
         """Learn the observed categories: in the order of a category dtype, else ascending."""
         keys, _ = cells.distinct
         if not isinstance(dtype, pd.CategoricalDtype):
@@ -81,7 +81,7 @@ class Categorical:
         """The categories in the order of their codes, in the column's dtype."""
         return restore(self.keys, self.dtype, self.family)
 
-    def encode(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, cells: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """Codes int16 ``[N]``, -1 where missing, and the observed keys that are no known category."""
         keys, codes = cells.keys, cells.codes
         if codes is None:
@@ -131,7 +131,7 @@ class Continuous:
     resolution: Resolution
 
     @classmethod
-    def fit(cls, dtype: Dtype, cells: Cells) -> Continuous:
+    def fit(cls, dtype: Dtype, cells: ColumnCells) -> Continuous:
         """Learn the distribution of the observed cells."""
         values, counts = cells.distinct
         values = as_keys(values, dtype, cells.family)
@@ -154,7 +154,9 @@ class Continuous:
         """The kept values, in the column's dtype."""
         return restore(self.keys, self.dtype, self.family)
 
-    def encode(self, cells: Cells, generator: np.random.Generator | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def encode(
+        self, cells: ColumnCells, generator: np.random.Generator | None, ops: CodecOps
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Normal scores and standardised values of the cells, both float32, NaN where missing: by `BLOCK` rows.
 
         Ties are spread at random over their interval of ranks, or put in its middle without a generator.
@@ -163,8 +165,7 @@ class Continuous:
         keys = cells.per_cell()
         within = self.resolution.within(keys, ~cells.missing if cells.missing.any() else True)
         ranked, known = self._ranked(keys, ~cells.missing)
-        tables = [_tensor(array) for array in (known, np.append(0.0, self.cumulative), self.boundaries)]
-        ops = _ops()
+        own, ends, boundaries = map(_tensor, (known, np.append(0.0, self.cumulative), self.boundaries))
 
         def encode(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             given, missing = keys[rows], cells.missing[rows]
@@ -173,7 +174,7 @@ class Continuous:
             # Of one array mostly, and then it is cut out once.
             ranks = given if ranked is keys else ranked[rows][~missing]
             share = None if generator is None else torch.from_numpy(generator.random(len(given)))
-            scores = ops.encode(_tensor(ranks), *tables, self.count, share).numpy()
+            scores = ops.encode(_tensor(ranks), own, ends, boundaries, self.count, share).numpy()
             values = self.resolution.standardise(given, within)
             np.clip(values, -_REACH, _REACH, out=values)
             return (_spread(scores, ~missing), _spread(values, ~missing)) if holes else (scores, values)
@@ -218,13 +219,6 @@ def _spread(numbers: np.ndarray, where: np.ndarray) -> np.ndarray:
     result = np.full(len(where), np.nan, dtype=np.float32)
     result[where] = numbers
     return result
-
-
-def _ops() -> ModuleType:
-    # Imported late: the ops know the encoded table, a module of this package.
-    from missdiff_fast._engine.backend import resolve_backend
-
-    return resolve_backend("auto", torch.device("cpu"))
 
 
 def are_whole(numbers: np.ndarray) -> bool:
