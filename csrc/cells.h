@@ -96,13 +96,12 @@ MISSDIFF_INLINE void score_loss(T error, T mean_error, T weight, T mean_weight, 
   mean_grad = factor * mean_weight * mean_error;
 }
 
-// Cross entropy of a group of two whose category is the second or the first, and its derivative with respect to the
-// second logit times `factor`; that with respect to the first is the negative.
+// Cross entropy of a group of two, given the second logit less the first, and its derivative with respect to the second
+// logit times `factor`; that with respect to the first is the negative. `second` tells the cell's category.
 template <class T>
-MISSDIFF_INLINE void pair_loss(T logit0, T logit1, bool second, T factor, T& loss, T& grad) {
-  const T forward = logit1 - logit0;
+MISSDIFF_INLINE void pair_loss(T difference, bool second, T factor, T& loss, T& grad) {
   T wrong;
-  cross_entropy_pair(second ? -forward : forward, loss, wrong);
+  cross_entropy_pair(second ? -difference : difference, loss, wrong);
   grad = (second ? -wrong : wrong) * factor;
 }
 
@@ -122,8 +121,8 @@ struct StepCoefficients {
 
 // The cell after a solver step, with or without the last two terms. Clean cells stay.
 template <class T>
-MISSDIFF_INLINE T step_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, int32_t state, T x, T p,
-                            T previous, T eps) {
+MISSDIFF_INLINE T step_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, T x, T p, T previous,
+                            T eps, int32_t state) {
   T next = c.x * x + c.p * p;
   if (has_previous) next = next + c.previous * previous;
   if (has_noise) next = next + c.noise * eps;

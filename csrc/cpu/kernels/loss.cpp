@@ -121,7 +121,7 @@ inline void some_pair_losses(int64_t begin, int64_t end, const T* __restrict fac
     const T factor = kWeighted ? factors[k] : scale;
     const bool active = (codes[k] >= 0) & (state[k] != kClean) & (!kWeighted || factor != T(0));
     T loss, g;
-    pair_loss(logits[2 * k], logits[2 * k + 1], codes[k] == 1, factor, loss, g);
+    pair_loss(logits[2 * k + 1] - logits[2 * k], codes[k] == 1, factor, loss, g);
     losses[k] = active ? loss : T(0);
     g = active ? g : T(0);
     grad[2 * k] = T(0) - g;

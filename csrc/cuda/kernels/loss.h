@@ -248,7 +248,8 @@ struct Loss {
     const T factor = static_cast<T>(scale * static_cast<double>(column));
     if (group.size == 2) {
       T loss, grad;
-      pair_loss(static_cast<T>(widen(in[0])), static_cast<T>(widen(in[1])), code == 1, factor, loss, grad);
+      const T difference = static_cast<T>(widen(in[1])) - static_cast<T>(widen(in[0]));
+      pair_loss(difference, code == 1, factor, loss, grad);
       narrow(T(0) - grad, out[0]);
       narrow(grad, out[1]);
       return static_cast<double>(column) * static_cast<double>(loss);

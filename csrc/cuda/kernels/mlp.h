@@ -132,7 +132,7 @@ MISSDIFF_INLINE void advance_cells(const MlpArgs& args, const Cells& cells, int6
     }
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
-      x.v[j] = step_cell(coefficients, t > 0, noise, state.v[j], x.v[j], p.v[j], previous.v[j], eps[j]);
+      x.v[j] = step_cell(coefficients, t > 0, noise, x.v[j], p.v[j], previous.v[j], eps[j], state.v[j]);
     }
     store_as(cells.x + place, x);
     store_as(cells.previous + place, p);

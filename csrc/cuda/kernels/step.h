@@ -197,8 +197,8 @@ struct Step {
   MISSDIFF_INLINE T next_cell(const Args& args, const Terms& terms, const int32_t* map, int64_t i, int d, T x, T p,
                               T previous, float eps) {
     const int64_t J = static_cast<int64_t>(args.columns.continuous) + args.columns.categorical;
-    const int32_t state = args.states[i * J + spot_of(args.columns, map, d).column];
-    return step_cell(terms.coefficients, terms.previous, terms.noise, state, x, p, previous, static_cast<T>(eps));
+    return step_cell(terms.coefficients, terms.previous, terms.noise, x, p, previous, static_cast<T>(eps),
+                     args.states[i * J + spot_of(args.columns, map, d).column]);
   }
 };
 
