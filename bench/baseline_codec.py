@@ -1,4 +1,4 @@
-"""The codec's work as one would write it with pandas, NumPy and SciPy, column after column.
+"""The codec as one would write it with pandas, NumPy and SciPy, column by column.
 
 For columns of numbers, booleans and strings it does what `missdiff_fast.table.Codec` does: normal scores of ranks, ties
 spread over their interval; codes by `pd.Categorical`; standardised values; and back by look-ups. (Scikit-learn's

@@ -1,8 +1,8 @@
 """The ops as one would write them in PyTorch for this table: 27 continuous columns and 46 of two categories.
 
-These are what the kernels are measured against, eager and through torch.compile. They use what the general ops cannot:
-all groups are pairs, so that one-hot columns are a reshape, a soft-max is a sigmoid of a difference and a cross
-entropy a softplus. Noise is `torch.randn`'s unless it is given, as the comparison with the reference needs.
+The kernels are compared with them, eager and compiled. They use what the general ops cannot: all groups are pairs,
+so one-hot columns are a reshape, a softmax is a sigmoid of a difference and a cross entropy a softplus. Noise is
+`torch.randn`'s unless it is given, for comparison with the reference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from missdiff_fast.diffusion.states import CLEAN, NOISY
 
-# A function compiled for more shapes than this would run eagerly, and not say so.
+# Beyond this number of shapes a compiled function would run eagerly without a warning.
 torch._dynamo.config.recompile_limit = 32
 torch._dynamo.config.fail_on_recompile_limit_hit = True
 

@@ -112,7 +112,7 @@ def bench_paper_on_card(card: CardRun) -> None:
     settings = {**settings_of(card, 0, PAPER_STEPS), **({"steps": 100} if card.trial else {})}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        history = MissDiff("paper", **settings).fit(holes).history_
+        history = MissDiff(preset="paper", **settings).fit(holes).history_
     first, last = history.iloc[0], history.iloc[-1]
     steps = int(last["step"] - first["step"])
     each = float(last["seconds"] - first["seconds"]) / steps

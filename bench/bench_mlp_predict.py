@@ -17,25 +17,23 @@ from torch import Tensor
 from workload import Workload
 
 from missdiff_fast import ops
+from missdiff_fast._engine.backend import Backend, NativeBackend, ReferenceBackend
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.ops import reference
 from missdiff_fast.table import EncodedTable
 
 ROWS = 65_536
 CARD = ["native", "native bf16", *(f"eager {name}" for name in PRECISIONS)]
 
 
-class Encoding:
-    """A backend that encodes rows. An imputation needs no more of it, since nothing is noisy."""
-
-    make_key = staticmethod(reference.make_key)
+class Encoding(ReferenceBackend):
+    """The reference with another `perturb`, which only encodes here: in an imputation nothing is noisy."""
 
     def __init__(self, encode: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self.encode = encode
+        self.encode_rows = encode
 
-    def perturb(self, table: EncodedTable, *_: Any) -> Tensor:
-        return self.encode(table.continuous, table.codes)
+    def perturb(self, table: EncodedTable, *_: Any) -> Tensor:  # type: ignore[override]
+        return self.encode_rows(table.continuous, table.codes)
 
 
 class Case:
@@ -44,9 +42,9 @@ class Case:
     def __init__(self, workload: Workload) -> None:
         self.table, networks = workload.table.rows(slice(0, ROWS)), make_networks(workload.table.layout)
         encodings = {"eager": Encoding(baselines.encode), "compile": Encoding(baselines.compiled(baselines.encode))}
-        backends = {"native": ops, **encodings}
-        self.predictors: dict[str, tuple[Denoiser, Any]] = {name: (networks[name], backends[name]) for name in networks}
-        self.predictors["reference"] = networks["native"], reference
+        backends: dict[str, Backend] = {"native": NativeBackend(), **encodings}
+        self.predictors = {name: (networks[name], backends[name]) for name in networks}
+        self.predictors["reference"] = networks["native"], ReferenceBackend()
 
     def impute(self, implementation: str) -> Tensor:
         """The last tile's prediction."""

@@ -21,9 +21,9 @@ from timing import IMPLEMENTATIONS as USUAL
 from tolerances import assert_close
 from workload import Workload
 
-from missdiff_fast import ops
+from missdiff_fast._engine.batches import TrainBatch
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.steppers import NativeStepper, TrainBatch
+from missdiff_fast._engine.steppers import NativeStepper
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig, TrainingConfig
 from missdiff_fast.diffusion.objective import column_weights
@@ -46,7 +46,7 @@ def make_stepper(w: Workload, implementation: str, *, philox: bool = False) -> N
     network = make_network(w, Denoiser if implementation == "native" else EagerDenoiser)
     arguments = network, ObjectiveConfig(), w.column_weight, DECAY
     if implementation == "native":
-        return NativeStepper(*arguments, ops)
+        return NativeStepper(*arguments)
     return PlainStepper(*arguments, PlainBackend(implementation == "compile", philox=philox))
 
 
@@ -101,6 +101,7 @@ class Training:
         """Seconds of one step: the difference of two fits by that of their steps, medians of three."""
         few, many = (2, 6) if card.trial else (FEW, MANY)
         times = {n: sorted(card.clock.wall(partial(self.fit, n, card))[0] for _ in range(3))[1] for n in (few, many)}
+        assert card.trial or times[many] > times[few], f"more steps took less time: {times}"
         return (times[many] - times[few]) / (many - few)
 
     def called(self, name: str, stepper: PlainStepper) -> Function:

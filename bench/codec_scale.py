@@ -3,7 +3,7 @@
     python bench/codec_scale.py [--rows 10000000] [--threads 2] [--save]
 
 A hundredth of the rows, 353,150 and all of them, each in a fresh process, whose peak memory the system tells. A peak is
-that since the process began: what a step adds to it, it needed beside all that was there before. ``--save`` writes
+that since the process began, so a step's share of it comes on top of all that was there before. ``--save`` writes
 bench/results/codec_scale.json.
 """
 

@@ -45,7 +45,7 @@ from missdiff_fast.ops import _library
 
 @dataclass
 class Run:
-    """What a session measures by, and what it has met."""
+    """Settings and state of a session."""
 
     settings: Settings
     stored: Mapping[str, Any] | None  # the run to compare with
@@ -112,7 +112,7 @@ def configure_card(config: pytest.Config, save: bool, path: Path) -> None:
 
 
 def keep_memory() -> None:
-    """Have the C library, if it is glibc, keep what is freed: else some rounds wait for new memory and some do not."""
+    """Make glibc keep freed memory: otherwise some rounds wait for new memory and some do not."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         trim_threshold, mmap_max = -1, -4
@@ -121,7 +121,7 @@ def keep_memory() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A check takes two minutes at most, and what happens end to end is made of what it does check."""
+    """A check takes two minutes at most, so it leaves out the end-to-end benchmark."""
     return True if config.getoption("--check") and collection_path.name == "bench_end_to_end.py" else None
 
 

@@ -1,4 +1,4 @@
-"""A process of its own for each measurement, so that the peak memory that the system tells is its alone."""
+"""A fresh process for each measurement, so that the system's peak memory is that of the measurement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Steps:
         self.found: dict[str, dict[str, float]] = {}
 
     def take(self, name: str, work: Callable[..., T], *arguments: object) -> T:
-        """Do the work, and note what it took."""
+        """Do the work, and record its time and the peak memory."""
         began = time.perf_counter()
         result = work(*arguments)
         self.found[name] = {"seconds": time.perf_counter() - began, "peak": peak()}
@@ -34,7 +34,7 @@ def peak() -> int:
 
 
 def run_alone(script: str, **options: object) -> dict[str, Any]:
-    """What ``python script --child --NAME=VALUE ...`` prints last, as JSON."""
+    """The last line that ``python script --child --NAME=VALUE ...`` prints, read as JSON."""
     given = [f"--{name}={value}" for name, value in options.items()]
     done = subprocess.run([sys.executable, script, "--child", *given], check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -5,7 +5,7 @@
 The file is the PhysioNet/CinC Challenge 2019 training set, its hourly records put under one another, pipe-separated,
 with a column ``patient``. There is no complete table to compare with, so synthetic rows are held against the observed
 values alone: the Kolmogorov-Smirnov distance of each column's marginal, and the correlation of each pair over the rows
-that hold both. Columns observed in fewer than 200 rows are told apart: 131 values and a large sample of the same law
+that hold both. Columns observed in fewer than 200 rows are listed apart: 131 values and a large sample of the same law
 differ by 0.075 on average.
 ``--save`` writes bench/results/hospital_quality.{csv,md}.
 """

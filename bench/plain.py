@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
 import baselines
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from workload import Workload
 
-from missdiff_fast._engine.steppers import TorchStepper, TrainBatch
-from missdiff_fast.config import Config
+from missdiff_fast._engine.backend import Backend, ReferenceBackend
+from missdiff_fast._engine.batches import TrainBatch
+from missdiff_fast._engine.steppers import TorchStepper
+from missdiff_fast.config import Config, ObjectiveConfig
 from missdiff_fast.methods import ColumnStates, Method
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.mlp import Prepared
@@ -49,7 +50,7 @@ def make_network(w: Workload, kind: type[Denoiser], width: int = 96) -> Denoiser
 
 
 def make_networks(layout: Layout) -> dict[str, Denoiser]:
-    """One network, with an output that is not 0, as each implementation runs it."""
+    """One network, with an output that is not 0, for each implementation."""
     torch.manual_seed(0)
     networks = {"native": Denoiser(layout), "eager": EagerDenoiser(layout), "compile": CompiledDenoiser(layout)}
     torch.nn.init.normal_(networks["native"].outputs.weight, std=0.1)
@@ -58,13 +59,11 @@ def make_networks(layout: Layout) -> dict[str, Denoiser]:
     return networks
 
 
-class PlainBackend:
-    """What `missdiff_fast.ops` is to the package, for tables whose categorical columns are pairs.
+class PlainBackend(ReferenceBackend):
+    """A backend for tables whose categorical columns are pairs.
 
-    With ``philox`` its noise is the package's own, to be compared with it; without, PyTorch's, which is the faster.
+    With ``philox`` its noise is the package's own, to be compared with it; without, PyTorch's, which is faster.
     """
-
-    make_key = staticmethod(reference.make_key)
 
     def __init__(self, compile_it: bool, *, philox: bool = False) -> None:
         self.compiled, self.philox, self._boundaries = compile_it, philox, torch.empty(0)
@@ -72,6 +71,11 @@ class PlainBackend:
         if compile_it:
             functions = tuple(baselines.compiled(function) for function in functions)
         self._perturb, self._masked_loss, self._step, self._decode, self.rows_to_loss = functions
+
+    def stepper(
+        self, network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float
+    ) -> PlainStepper:
+        return PlainStepper(network, objective, column_weight, ema, self)
 
     def uniform(self, rows: Tensor, columns: int, key: Tensor) -> Tensor:
         return (
@@ -90,7 +94,7 @@ class PlainBackend:
         return self._perturb(table.continuous, table.codes, rows, states, alpha, sigma, noise)
 
     def noise(self, rows: Tensor, columns: int, key: Tensor) -> Tensor | None:
-        """What the ops are to take for theirs."""
+        """The noise that the ops take; None for their own."""
         return reference.normal(rows, columns, key) if self.philox else None
 
     def masked_loss(
@@ -116,7 +120,7 @@ def rows_to_loss(
     network: Denoiser, continuous: Tensor, codes: Tensor, values: Tensor, rows: Tensor, states: Tensor,
     loss_states: Tensor, sigma: Tensor, weight: Tensor, noise: Tensor | None, mean_weight: float, column_weight: Tensor,
 ) -> Tensor:  # fmt: skip
-    """All of a training step that is differentiated, to be one graph."""
+    """From rows to the loss of a training step, as one graph."""
     x = baselines.perturb(continuous, codes, rows, states, torch.ones_like(sigma), sigma, noise)
     prediction = network(x, sigma, states)
     weights = weight, mean_weight, column_weight
@@ -124,24 +128,15 @@ def rows_to_loss(
 
 
 class PlainStepper(TorchStepper):
-    """Takes the place of `missdiff_fast._engine.steppers.make_stepper`."""
+    """A training step whose network and loss are one function."""
 
-    def step(self, lesson: TrainBatch, learning_rate: float) -> Tensor:
-        t = lesson.table
-        loss: Tensor = self.backend.rows_to_loss(
-            *(
-                self.network,
-                t.continuous,
-                t.codes,
-                t.values,
-                lesson.rows,
-                lesson.states,
-                lesson.loss_states,
-                lesson.sigma,
-            ),
-            *(lesson.weight, self.backend.noise(lesson.rows, t.layout.width, lesson.key), self.objective.mean_weight),
-            self.column_weight,
-        )
+    backend: PlainBackend
+
+    def step(self, batch: TrainBatch, learning_rate: float) -> Tensor:
+        t, noise = batch.table, self.backend.noise(batch.rows, batch.table.layout.width, batch.key)
+        cells = t.continuous, t.codes, t.values, batch.rows, batch.states, batch.loss_states
+        rest = batch.sigma, batch.weight, noise, self.objective.mean_weight, self.column_weight
+        loss: Tensor = self.backend.rows_to_loss(self.network, *cells, *rest)
         self.optimizer.param_groups[0]["lr"] = learning_rate
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -159,11 +154,8 @@ def plain_pytorch(*, compile_it: bool, philox: bool = False) -> Iterator[None]:
         def _network(self) -> Denoiser:
             return network(self.codec.layout, **vars(self.config.network))
 
-    def make_method(codec: Codec, config: Config, device: torch.device, _: ModuleType) -> Method:
-        return PlainStates(codec, config, device, backend)  # type: ignore[arg-type]
+    def make_method(codec: Codec, config: Config, device: torch.device, _: Backend) -> Method:
+        return PlainStates(codec, config, device, backend)
 
-    with (
-        patch("missdiff_fast.model.make_method", make_method),
-        patch("missdiff_fast._engine.training.make_stepper", PlainStepper),
-    ):
+    with patch("missdiff_fast.model.make_method", make_method):
         yield

@@ -35,7 +35,7 @@ PACKAGE = Path(missdiff_fast.__file__).parent.parent
 
 
 def name_of(function: tuple[str, int, str]) -> str:
-    """A function of the profiler as it is called in the table: module and name, or the built-in's own name."""
+    """The table's name of a profiled function: module and name, or a built-in's own name."""
     file, _, name = function
     builtin = re.fullmatch(r"<built-in method (?:torch\._ops\.)?(.+)>", name)
     if builtin:
@@ -49,7 +49,7 @@ def name_of(function: tuple[str, int, str]) -> str:
 
 
 def table(stats: pstats.Stats, shown: int = SHOWN) -> list[dict[str, Any]]:
-    """Functions by the time that they spend themselves, the longest first, and all others in one line."""
+    """Functions by their own time, the longest first, and all others in one line."""
     calls: dict[str, list[float]] = {}
     for function, (_, count, own, _, _) in stats.stats.items():  # type: ignore[attr-defined]
         entry = calls.setdefault(name_of(function), [0, 0.0])
@@ -65,7 +65,7 @@ def table(stats: pstats.Stats, shown: int = SHOWN) -> list[dict[str, Any]]:
 
 
 def sampled(command: list[str], shown: int = SHOWN) -> list[dict[str, Any]]:
-    """Symbols that perf finds a process in, with their shares of its processor time; none where there is no perf."""
+    """Symbols and their shares of a process's time, sampled by perf; empty without perf."""
     perf = shutil.which("perf")
     if perf is None:
         return []
@@ -82,7 +82,7 @@ def symbols(report: str, shown: int = SHOWN) -> list[dict[str, Any]]:
     for line in filter(str.strip, report.splitlines()):
         share, library, symbol = line.split("|")[:3]
         name = re.sub(r"^\[.\] |\(anonymous namespace\)::", "", symbol.strip())
-        # Arguments are of no interest here; instances of a template are one function, and addresses have no name.
+        # Without arguments; all instances of a template count as one function, and addresses have no name.
         name = "(no name)" if name.startswith("0x") else re.sub(r"^(?:int|void) |[<(].*", "", name)
         place = name, library.strip().partition(".cpython")[0]
         shares[place] = shares.get(place, 0.0) + float(share.strip().rstrip("%")) / 100

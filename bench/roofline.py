@@ -1,8 +1,8 @@
-"""What the machine can do at most: the yardsticks that a native op's rate is a share of, timed as its rivals are.
+"""The machine's greatest rates, as yardsticks: timed like a rival, so that a native op's rate is a share of one.
 
 `copy` moves as many bytes as the op has to, half of them read and half written; `sgemm` does the op's matrix products
-in PyTorch; `noise` draws as many normal numbers as the op by the package's own generator, written to memory. All are
-threaded as the op is. Copies and products get their memory beforehand, which the op does not.
+in PyTorch; `noise` draws as many normal numbers as the op by the package's own generator, written to memory. All use
+as many threads as the op. Copies and products allocate beforehand, which the op does not.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Noise:
 
 
 def batch_bytes(w: Workload, *others: Tensor) -> int:
-    """Bytes of what every op on a batch reads once: row numbers, states, scores and codes; and of other tensors."""
+    """Bytes that an op on a batch reads once: row numbers, states, scores, codes, and other tensors given."""
     table = w.table
     per_row = (w.rows, w.states, table.continuous, table.codes, *others)
     return len(w.rows) * sum(tensor[0].nbytes for tensor in per_row)
 
 
 def forward_sizes(network: Denoiser, rows: int, inputs: int | None = None) -> list[tuple[int, int, int]]:
-    """The products of a pass of so many rows, but for the noise level's; ``inputs`` are all of the first layer's."""
+    """The products of a pass without those of the noise level; ``inputs`` of the first layer, by default all."""
     linear = [layer for block in network.blocks for layer in (block.up, block.down)]
     inputs = network.inputs.in_features if inputs is None else inputs
     later = [(rows, layer.in_features, layer.out_features) for layer in (*linear, network.outputs)]
@@ -69,7 +69,7 @@ def forward_sizes(network: Denoiser, rows: int, inputs: int | None = None) -> li
 
 
 def training_sizes(network: Denoiser, rows: int) -> list[tuple[int, int, int]]:
-    """The products of a training step: forward, gradients of weights, and those of rows but where none is needed."""
+    """The products of a training step: forward, gradients of weights, and of rows where they are needed."""
     first, *later = forward_sizes(network, rows)
     raw, embedding = [(rows, layer.in_features, layer.out_features) for layer in (network.level[0], network.level[2])]
     forward = [raw, embedding, first, *later]

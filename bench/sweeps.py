@@ -2,8 +2,8 @@
 
     python bench/sweeps.py [--save] [--tiny]
 
-Native and eager PyTorch, least times of rounds in turn. What is not swept is as in the benchmarks: 27 columns of 73
-continuous, the others of two categories. The baselines know pairs, so that of more categories native alone is measured.
+Native and eager PyTorch, least times of rounds in turn. Everything else is as in the benchmarks: 27 of 73 columns
+continuous, the others of two categories. The rivals support pairs only, so more categories are measured natively alone.
 ``--tiny`` is for trying out. ``--save`` writes bench/results/sweeps.csv and docs/sweeps.png.
 """
 
@@ -51,7 +51,7 @@ SWEEPS: dict[str, tuple[int, ...]] = {
 }
 MOST_ROWS = {"mlp_sample": 16_384, "mlp_train_step": 4096}
 SECONDS = 0.4  # for the rounds of one point
-# Okabe and Ito's colours, told apart by all kinds of colour vision, and marks for print without any.
+# Okabe and Ito's colours, distinct for all kinds of colour vision, and markers for print without colour.
 _STYLES = {
     "perturb": ("#0072B2", "o"),
     "masked_loss": ("#D55E00", "v"),
@@ -62,7 +62,7 @@ _STYLES = {
 
 
 def contest(op: str, w: Workload) -> Contest:
-    """An op by both."""
+    """An op in both implementations."""
     t, c = w.table, bench_step.COEFFICIENTS["step"]
     if op == "perturb":
         cells = t.continuous, t.codes, w.rows, w.states, w.alpha, w.sigma
@@ -104,7 +104,7 @@ def points(tiny: bool) -> Iterator[tuple[str, str, int, Layout, int, int]]:
 
 
 def nothing() -> None:
-    """Where there is no rival."""
+    """In the place of a rival."""
 
 
 def measure(tiny: bool) -> pd.DataFrame:

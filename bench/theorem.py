@@ -1,4 +1,4 @@
-"""Theorem 3.1 on two Gaussian columns of correlation 0.9: what the masked objective learns, in theory and trained.
+"""Theorem 3.1 on two Gaussian columns of correlation 0.9: what the masked objective learns, in theory and in training.
 
     python bench/theorem.py [--ratios 0.2 0.5 0.8] [--seeds 0 1 2] [--rows 2000] [--save]
 

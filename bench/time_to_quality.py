@@ -1,4 +1,4 @@
-"""Fidelity against seconds on the Census table: what a longer training and a longer solver buy.
+"""Fidelity against seconds on the Census table, by training steps and solver steps.
 
     python bench/time_to_quality.py [--seed 0] [--threads 2] [--save]
 
@@ -30,7 +30,7 @@ TRAINING, SOLVER = (500, 1000, 2000, 4000, 8000), (5, 7, 10, 15, 25)
 
 
 def set_solver_steps(model: MissDiff, steps: int) -> None:
-    """Let a fitted model draw by another number of levels; a setting of `fit` otherwise."""
+    """Change the number of solver steps of a fitted model, otherwise a setting of `fit`."""
     method = model._method
     method.config = replace(method.config, solver=replace(method.config.solver, steps=steps))
 

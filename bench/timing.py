@@ -1,4 +1,4 @@
-"""What is timed and how often, and what a run's ratios are held to."""
+"""How often benchmarks are timed, and the least ratios of a run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 IMPLEMENTATIONS = ["native", "eager", "compile"]
-OTHERS = ["pandas"]  # what is no op has rivals of its own
-# What the machine can do at most, see roofline.py; a ratio to one of these is a share of its rate.
+OTHERS = ["pandas"]  # of the codec, which is no op
+# The machine's greatest rates, see roofline.py; a ratio to one of these is a share of its rate.
 YARDSTICKS = ["copy", "sgemm", "noise"]
 LEAST_RATIO = {"eager": 3.0, "compile": 1.0, "pandas": 3.0}
 LEAST_OF_OP = {
@@ -19,45 +19,44 @@ LEAST_OF_OP = {
     "masked_loss": {"eager": 5.0, "compile": 1.0},
     "mlp_sample": {"eager": 1.8, "compile": 1.4, "sgemm": 0.75},
     "mlp_train_step": {"eager": 1.8, "compile": 1.4},
-    # Both read three rows and write two, at more than half of the rate of a copy: eager PyTorch has no further to fall.
+    # Both read three rows and write two, at more than half of a copy's rate, so eager PyTorch can hardly be slower.
     "step": {"eager": 4.0, "compile": 1.0},
     "codec fit": {"pandas": 2.0},
-    # Places are looked up in a table of values, which NumPy does as well as one core can.
+    # Look-ups in a table of values, which NumPy does as fast as one core can.
     **{op: {"pandas": 1.2} for op in ("codec decode", "codec decode_means", "codec fill")},
-    # Much of these is the same for all: reading the rows, or the codec.
+    # Much of their time is in what all share: reading the rows, or the codec.
     "mlp_predict": {"eager": 1.0, "compile": 1.0},
     "fit and sample": {"eager": 1.0, "compile": 1.0},
 }
 TOLERATED_FALL = 0.15
 STATISTICS = {"median": "medians", "min": "least times"}
 
-Timer = Callable[..., None]  # op, implementation, what to time; once=True for what takes minutes
+Timer = Callable[..., None]  # op, implementation, function; once=True for one that takes minutes
 Run = Mapping[str, Any]  # as `make bench-save` stores it
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run measures.
+    """Settings of a run.
 
     Parameters
     ----------
     rows : int
-        Of table and batch.
+        Rows of table and batch.
     threads : int
-        PyTorch's.
+        Threads of PyTorch.
     rounds : int
-        Of each implementation, at most.
+        The most rounds of an implementation.
     seconds : float
-        After which no further round begins once there are seven.
+        Time after which no round begins, once there are seven.
     warm_ups : int
-        Calls that do not count: the first compiles, and the first few get memory that the machine has not yet handed
-        out.
+        Calls before the rounds: the first one compiles, and the first few allocate memory.
     clock : callable
-        Seconds.
+        Returns seconds.
     statistic : callable
-        Of the rounds' times.
+        Of the rounds' times, such as their median.
     implementations : tuple of str
-        Of those that a benchmark offers; empty for all.
+        Those to time; empty for all that a benchmark offers.
     """
 
     rows: int
@@ -70,15 +69,15 @@ class Settings:
     implementations: tuple[str, ...] = ()
 
     def longer(self) -> Settings:
-        """Three times as many rounds, for what is stored."""
+        """Three times as many rounds, for results to store."""
         return replace(self, rounds=3 * self.rounds, seconds=3 * self.seconds)
 
     def rounds_of(self, seconds: float) -> int:
-        """How many rounds there are of so many seconds each."""
+        """The number of rounds that take so many seconds each."""
         return int(min(self.rounds, max(7, self.seconds / seconds))) if seconds > 0 else self.rounds
 
     def ratio(self, native: Sequence[float], other: Sequence[float]) -> float:
-        """How many times as long as native an implementation takes, of rounds in turn."""
+        """How many times as long as native an implementation takes."""
         return self.statistic(other) / self.statistic(native)
 
 
@@ -96,7 +95,7 @@ CHECK = Settings(8192, 1, 60, 3.0, 3, time.process_time, min, ("native", "eager"
 
 
 class Stopwatch:
-    """A function that notes how long each of its calls takes."""
+    """A function that records how long each of its calls takes."""
 
     def __init__(self, function: Callable[[], Any], clock: Callable[[], float]) -> None:
         self.function, self.clock = function, clock
@@ -120,7 +119,7 @@ def take_turns(
 
 
 def too_slow(ops: Mapping[str, Mapping[str, Any]], rows: int) -> list[str]:
-    """A line for each ratio below the least one; none for fewer rows than the full size, which are for trying out."""
+    """A line for each ratio below the least one; none with fewer rows than the full size."""
     return [
         f"{op}: {name} / native is {found:.2f}, below {least[name]:g}"
         for op, entry in ops.items()
@@ -137,7 +136,7 @@ def least_to_pass(stored: Run | None, op: str, implementation: str) -> float:
 
 
 def why_incomparable(stored: Run, here: Run) -> str:
-    """In what two runs differ so much that their ratios do not compare; empty where they do."""
+    """The differences by which two runs' ratios do not compare; empty if they compare."""
     facts = {
         "SIMD": [run["machine"]["simd"] for run in (stored, here)],
         "torch": [run["versions"]["torch"].split("+")[0] for run in (stored, here)],

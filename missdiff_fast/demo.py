@@ -1,4 +1,4 @@
-"""The main job on real data: hide cells of the Census table, fit, sample, impute, and compare with the truth."""
+"""Demo on real data: hide cells of the Census table, fit, sample, impute, and compare with the truth."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RATIO = 0.2
-# Okabe and Ito's blue and orange, told apart by all kinds of colour vision and in print.
+# Okabe and Ito's blue and orange, distinct for all kinds of colour vision and in print.
 _REAL, _SYNTHETIC = "#0072B2", "#E69F00"
 _TOP_CATEGORIES = 8
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `run` found.
+    """Figures of a run.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def run(
     backend: str = "auto",
     verbose: bool = True,
 ) -> Outcome:
-    """Hide 20 % of the cells of 16,000 rows, train on the rest, print how well it went, and write what was made.
+    """Hide 20 % of the cells of 16,000 rows, train on the rest, print the measures, and write the model and its tables.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def run(
 
 
 def describe(outcome: Outcome, num_train: int, num_test: int) -> str:
-    """Lay an outcome out as text."""
+    """Format an outcome as text."""
     seconds = outcome.seconds
     return "\n".join(
         [
@@ -260,7 +260,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _utility(rows: pd.DataFrame, test: pd.DataFrame) -> pd.DataFrame:
-    # After a handful of steps all synthetic rows can be of one class, from which nothing is to be learnt.
+    # After a handful of steps all synthetic rows can be of one class, from which a classifier cannot learn.
     if rows["income"].nunique() < 2:
         return pd.DataFrame({"accuracy": [np.nan], "auroc": [np.nan]})
     scores = utility(rows, test, "income", models="xgboost").set_index("metric")["value"]

@@ -93,6 +93,6 @@ def test_without_sdmetrics_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -
     def absent(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name="sdmetrics")
 
-    monkeypatch.setattr(importlib.import_module("missdiff_fast.evaluate._common"), "import_module", absent)
+    monkeypatch.setattr(importlib.import_module("missdiff_fast.evaluate._tables"), "import_module", absent)
     with pytest.raises(ImportError, match=r"'sdmetrics': pip install 'missdiff_fast\[evaluate\]'"):
         fidelity(pd.DataFrame({"x": [1.0]}), pd.DataFrame({"x": [1.0]}))

@@ -1,4 +1,4 @@
-"""The methods that MissDiff is compared with, usable on any table.
+"""Methods to compare MissDiff with, usable on any table.
 
 Generators: ``fit(X, categorical_columns=None)``, ``sample(num_rows, random_state=None)``.
 

@@ -16,7 +16,7 @@ from missdiff_fast.baselines._imputer import Imputer
 
 
 class ChainedImputer(Imputer):
-    """The loop that MICE and MissForest have in common.
+    """The loop of MICE and MissForest.
 
     The table is a matrix ``[N, P]`` whose every table column is a block of one or more matrix columns. Holes begin with
     a guess; then, from the column with the fewest holes to that with the most, a model learns the block from all other
@@ -49,7 +49,7 @@ class ChainedImputer(Imputer):
         self._completed = np.where(np.isnan(matrix), self._guess, matrix)
         self._models: dict[int, Any] = {}
         self.rounds_, previous = 0, None
-        # One column alone has nothing to be predicted from: the guess stands.
+        # A single column has no predictors, so the guess stands.
         rounds = self.max_rounds if len(self._blocks) > 1 and holes else 0
         bar = tqdm(total=rounds * len(holes), desc="chained equations", unit="column", delay=2, disable=self._quiet)
         with bar:
@@ -99,7 +99,7 @@ class ChainedImputer(Imputer):
         return self._fit_model(matrix[rows][:, self._others(j)], matrix[rows][:, self._blocks[j]], j, seed)
 
     def _predict(self, model: Any, matrix: np.ndarray, j: int, rows: np.ndarray) -> None:
-        """Write into the matrix what the model says of a column in some rows."""
+        """Write the model's predictions of a column for some rows into the matrix."""
         matrix[rows, self._blocks[j]] = self._predict_model(model, matrix[rows][:, self._others(j)], j)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A diffusion model of rows that were completed first: what Diff-delete and Diff-mean have in common."""
+"""Base of Diff-delete and Diff-mean: a diffusion model of a completed table."""
 
 from __future__ import annotations
 

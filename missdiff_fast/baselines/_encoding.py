@@ -1,4 +1,4 @@
-"""A table as the baselines see it: numbers in [0, 1] and categories as codes, or both as one matrix."""
+"""Encoding of tables for the baselines: numbers in [0, 1] and categories as codes, or both as one matrix."""
 
 from __future__ import annotations
 

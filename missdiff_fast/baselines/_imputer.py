@@ -1,4 +1,4 @@
-"""What all imputers share: the table in and out, and the observed cells kept."""
+"""Base of all imputers: tables in and out, observed cells kept."""
 
 from __future__ import annotations
 

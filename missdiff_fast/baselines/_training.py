@@ -1,4 +1,4 @@
-"""What the baselines that are trained by gradient have in common."""
+"""Helpers of baselines that are trained by gradient descent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables to try the model on."""
+"""Data sets to try the model on."""
 
 from missdiff_fast.datasets.bayesian_network import (
     BAYESIAN_NETWORK_CONTINUOUS,

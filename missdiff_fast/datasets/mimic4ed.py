@@ -41,7 +41,7 @@ MEASURED = (
 MIMIC4ED_CATEGORICAL = ("gender", *FLAGS)
 MIMIC4ED_CONTINUOUS = ("age", *COUNTS, *MEASURED, "ed_los", "n_med", "n_medrecon")
 
-# Outside the first and the last, a measurement is taken for an error; between these and the inner two, it is clamped.
+# Outside the outer two, a measurement is an error and becomes missing; outside the inner two, it is clamped.
 VALID_RANGES = {
     "temperature": (14.2, 26.0, 45.0, 47.0),  # degrees Celsius
     "heartrate": (0.0, 0.0, 350.0, 390.0),

@@ -162,7 +162,7 @@ def simulate_mimic4ed(num_rows: int, random_state: int | None = None) -> pd.Data
 
 
 def _mix(loads: dict[str, float], factors: dict[str, np.ndarray], random: np.random.Generator) -> np.ndarray:
-    """A variable of unit variance ``[N]`` with the given correlations with factors, which hardly are correlated."""
+    """A variable of unit variance ``[N]`` with the given correlations with nearly uncorrelated factors."""
     rest = (1 - sum(load**2 for load in loads.values())) ** 0.5
     mixed = rest * random.standard_normal(len(next(iter(factors.values()))))
     for name, load in loads.items():
@@ -171,7 +171,7 @@ def _mix(loads: dict[str, float], factors: dict[str, np.ndarray], random: np.ran
 
 
 def _measure(name: str, level: np.ndarray) -> np.ndarray:
-    """A vital sign as it is read off, from its standardised level."""
+    """Reading of a vital sign, from its standardised level."""
     if name == "temperature":
         return (np.round(98.1 + 0.9 * level, 1) - 32) * 5 / 9
     if name == "o2sat":
@@ -181,7 +181,7 @@ def _measure(name: str, level: np.ndarray) -> np.ndarray:
 
 
 def _stay(acuity: np.ndarray, age: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Hours, of whole minutes."""
+    """Length of stay in hours, rounded to minutes."""
     hours = _HOURS[acuity - 1] * np.exp(0.15 * age + 0.6 * random.standard_normal(len(age)))
     boarding = (random.random(len(age)) < _BOARDING) & (acuity <= 3)
     hours += np.where(boarding, random.exponential(20, len(age)), 0)

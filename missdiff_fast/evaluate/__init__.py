@@ -1,4 +1,4 @@
-"""How good synthetic rows and filled holes are. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``."""
+"""Measures of synthetic rows and of filled holes. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``."""
 
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 from missdiff_fast.evaluate.fidelity import fidelity

@@ -1,4 +1,4 @@
-"""Numbers made of a table's columns, for models that take nothing else."""
+"""Numeric features of tables, for models that take only numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.errors import DataError, Do, Drop, Table, Text
-from missdiff_fast.evaluate._common import as_numbers, in_order
+from missdiff_fast.evaluate._tables import as_numbers, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,7 +19,7 @@ _HEAVY, _SMALLEST, _TOP = 1000.0, 0.01, 5.0
 
 
 class Features:
-    """The features of tables, their scales and categories learnt from one of them.
+    """Numeric features of tables, with scales and categories learnt from one of them.
 
     A column of numbers gives one feature: log(max(x, 0.01)) where the table learnt from has no negative value and one
     of 1000 or more, otherwise x mapped linearly so that this table's range becomes [0, 5] (0 for a constant). Durations
@@ -56,9 +56,9 @@ class Features:
                 self._categories[column] = pd.Index(in_order(cells[kept]), dtype="object")
 
     def transform(self, table: pd.DataFrame, name: str = "given") -> np.ndarray:
-        """Give the features of a complete table: float64 ``[N, F]``, numbers first.
+        """Compute the features of a complete table: float64 ``[N, F]``, numbers first.
 
-        ValueError, which tells the table's name, for a number that is out of all proportion to those learnt from.
+        Raises ValueError, naming the table, for a number out of all proportion to those learnt from.
         """
         parts = [np.zeros((len(table), 0))]
         for column, (low, high) in self._ranges.items():

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.errors import DataError, Do, Table, Text
-from missdiff_fast.evaluate._common import as_numbers, continuous_columns, in_order, require
 from missdiff_fast.evaluate._models import Point, make_model
 from missdiff_fast.evaluate._scores import classification_scores, regression_scores
+from missdiff_fast.evaluate._tables import as_numbers, continuous_columns, in_order, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,16 +22,16 @@ _GREATEST = 1e18  # the models compute in float32, squares among the rest
 
 
 class Targets(NamedTuple):
-    """What is to be predicted, in each of the tables "train", "test" and, if given, "real_train".
+    """The target column of each of the tables "train", "test" and, if given, "real_train".
 
     Parameters
     ----------
     task : {"classification", "regression"}
-        Of the two.
+        The kind of prediction.
     y : dict
         int64 codes of classes ``[N]``, those of the real tables before any that only "train" has; or float64 ``[N]``.
     shares : dict
-        float64 ``[K]``: by what shares of the K real classes predictions for a table are weighted; empty for numbers.
+        float64 ``[K]``: shares of the K real classes that weight the scores of a table; empty for numbers.
     """
 
     task: str
@@ -78,7 +78,7 @@ def fit_points(
     fits = (joblib.delayed(fit_point)(name, point, random_state, x, targets) for name, point in points)
     # Sums in another order give other figures, so that each fit uses one thread however many there are.
     with warnings.catch_warnings(), require("threadpoolctl").threadpool_limits(1):
-        warnings.simplefilter("ignore")  # that few iterations do not converge is in the nature of the grid
+        warnings.simplefilter("ignore")  # few iterations of the grid do not converge, as is expected
         return list(joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(fits))
 
 
@@ -109,7 +109,7 @@ def fit_point(
 
 
 def choose(values: Sequence[float], metric: str) -> int:
-    """Find the best value's place, the first among equals.
+    """Find the index of the best value, the first among equals.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def _classes(columns: Mapping[str, pd.Series], positive: object) -> Targets:
 
 
 def _by_class(probability: np.ndarray, classes: np.ndarray, num_classes: int) -> np.ndarray:
-    """Put the columns of classes learnt, some of them perhaps not real, in the places of the real classes."""
+    """Reorder probabilities from the learnt classes to the real ones, which need not be the same."""
     placed = np.zeros((len(probability), num_classes))
     known = classes < num_classes
     placed[:, classes[known]] = probability[:, known]

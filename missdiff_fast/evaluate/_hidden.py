@@ -1,4 +1,4 @@
-"""The hidden cells of a table, and how far fillings of them are from the truth."""
+"""Hidden cells of a table, and the distances of their fillings from the truth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.evaluate._common import (
+from missdiff_fast.evaluate._tables import (
     as_numbers,
     check_finite,
     check_same_categories,
@@ -48,11 +48,11 @@ class HiddenCells(NamedTuple):
     draws: np.ndarray
 
     def distances(self) -> np.ndarray:
-        """Give the distance of each filling from the truth, float64 ``[M, H]``."""
+        """Distance of each filling from the truth, float64 ``[M, H]``."""
         return self.between(self.draws, self.truth[None])
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Give distances of cells: the absolute difference of numbers; 0 for equal categories and 1 for others."""
+        """Distances of cells: the absolute difference of numbers; 0 for equal categories and 1 for others."""
         return np.abs(first - second) if self.continuous else (first != second).astype(float)
 
 

@@ -1,7 +1,7 @@
-"""The models by which a table's utility is judged, and their grids of hyper-parameters.
+"""Models that measure a table's utility, and their grids of hyper-parameters.
 
 Source: Kim et al. (2023), STaSy, Table 26, for the grids "full". There AdaBoost and logistic regression are fitted to
-targets of two classes only; here, as both know more classes, to any target. For regression the same grids serve the
+targets of two classes only; here, as both support more classes, to any target. For regression the same grids serve the
 corresponding regressors, and linear regression has none.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
-from missdiff_fast.evaluate._common import require
+from missdiff_fast.evaluate._tables import require
 
 Point = dict[str, Any]
 Grid = Literal["full", "small"]

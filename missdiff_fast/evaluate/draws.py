@@ -1,4 +1,4 @@
-"""How well several random fillings of a hole tell what may have been in it."""
+"""Errors and calibration of several random fillings of each hole."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw_errors(
     *,
     level: float = 0.9,
 ) -> pd.DataFrame:
-    r"""Hold the draws of each hidden cell against its true value y, column by column.
+    r"""Compare the draws of each hidden cell with its true value y, column by column.
 
     The energy distance of M draws x_1 ... x_M from y is
 
@@ -95,8 +95,8 @@ def row_energy(
     """Average over rows with hidden cells the energy distance of their draws, taken as wholes, from the truth.
 
     The formula and the arguments are those of `draw_errors`, and the distance of two rows is the square root of the sum
-    over the row's hidden cells of the squared distances there. Unlike the cells' distances it tells whether draws fill
-    the holes of a row so that they go together. Constant columns of numbers are left out; NaN without a hidden cell in
+    over the row's hidden cells of the squared distances there. Unlike the cells' distances it measures whether a row's
+    holes are filled consistently. Constant columns of numbers are left out; NaN without a hidden cell in
     another one.
 
     Examples
@@ -122,7 +122,7 @@ def row_energy(
 
 
 def expected_coverage(num_draws: int, level: float = 0.9) -> float:
-    """Tell how often a true value lies in the interval of M draws that have the same distribution as it.
+    """Probability that a true value lies in the interval of M draws from its own distribution.
 
     The interval is that from the l-th smallest to the l-th largest draw with l = floor((M + 1) (1 - level) / 2), or 1
     if that is 0. A value drawn as the draws were has each of the M + 1 places among them with the same probability, so

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.errors import DataError, DataWarning, Table, Text
-from missdiff_fast.evaluate._common import (
+from missdiff_fast.evaluate._tables import (
     check_finite,
     check_same_categories,
     check_same_columns,

@@ -1,4 +1,4 @@
-"""How far filled cells are from the hidden truth, and the plainest filling to compare with."""
+"""Errors of filled cells against the hidden truth, and filling by mean and mode to compare with."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.evaluate._common import as_numbers, check_finite, check_table, continuous_columns, is_time
 from missdiff_fast.evaluate._hidden import hidden_cells
+from missdiff_fast.evaluate._tables import as_numbers, check_finite, check_table, continuous_columns, is_time
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from missdiff_fast.evaluate._common import check_same_columns
+from missdiff_fast.evaluate._tables import check_same_columns
 from missdiff_fast.evaluate.fidelity import fidelity
 from missdiff_fast.evaluate.utility import utility
 
@@ -85,7 +85,7 @@ def report(
 
 
 def format_report(found: pd.DataFrame) -> str:
-    """Lay what `report` gives out as text.
+    """Format the table of `report` as text.
 
     Examples
     --------

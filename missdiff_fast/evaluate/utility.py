@@ -1,4 +1,4 @@
-"""Utility: what models trained on synthetic rows are worth on real ones."""
+"""Utility: scores, on real rows, of models trained on synthetic ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pandas as pd
 
 from missdiff_fast._checks import check_count
 from missdiff_fast.errors import argument_error
-from missdiff_fast.evaluate._common import (
+from missdiff_fast.evaluate._features import Features
+from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points
+from missdiff_fast.evaluate._models import Grid, Point, grid_points, model_names
+from missdiff_fast.evaluate._tables import (
     check_complete,
     check_same_categories,
     check_same_columns,
@@ -18,9 +21,6 @@ from missdiff_fast.evaluate._common import (
     continuous_columns,
     times_as_dtypes,
 )
-from missdiff_fast.evaluate._features import Features
-from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points
-from missdiff_fast.evaluate._models import Grid, Point, grid_points, model_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,7 +33,7 @@ class Input:
     shares: np.ndarray | None = None
 
     def weigh(self, random: np.random.Generator) -> np.ndarray:
-        """Draw weights and give what the column adds to a logit ``[N]``, of mean 0 and, on average, variance 1."""
+        """Draw weights and compute the column's term of a logit ``[N]``, of mean 0 and, on average, variance 1."""
         if self.shares is None:
             return random.standard_normal() * self.values
         weights = random.standard_normal(len(self.shares))
@@ -102,7 +102,7 @@ def draw_inputs(X: pd.DataFrame, count: int, random: np.random.Generator) -> dic
 
 
 def sigmoid(logit: np.ndarray) -> np.ndarray:
-    """The logistic function, which overflows nowhere."""
+    """The logistic function, without overflow."""
     return 0.5 * (1 + np.tanh(0.5 * logit))
 
 

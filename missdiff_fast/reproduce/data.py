@@ -26,7 +26,7 @@ _MIMIC_TRAIN, _MIMIC_TEST = 353_150, 88_287
 
 @dataclass(frozen=True)
 class DataSet:
-    """A table split into training and test rows, and what is asked of it.
+    """A table split into training and test rows, with its target and the models of its utility.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def load(
 def _mimic(train_rows: int, test_rows: int, file: Path | None) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
     if file is not None:
         train, test = load_mimic4ed(file)
-        # The loader leaves the test rows in the file's order, of which a first part is no fair sample.
+        # The loader keeps the test rows in the file's order, so the first of them are not a random sample.
         return (train, test.sample(frac=1, random_state=0).reset_index(drop=True)), ""
     rows = simulate_mimic4ed(train_rows + test_rows, random_state=0)[[*MIMIC4ED_CATEGORICAL, *MIMIC4ED_CONTINUOUS]]
     return (rows[:train_rows], rows[train_rows:].reset_index(drop=True)), " (SIMULATED, no patient's data)"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-# Okabe and Ito's colours, told apart by all kinds of colour vision, and marks for print without any.
+# Okabe and Ito's colours, distinct for all kinds of colour vision, and markers for print without colour.
 _STYLES = {
     "missdiff-paper": ("#0072B2", "o"),
     "missdiff-default": ("#009E73", "s"),

@@ -1,4 +1,4 @@
-"""What is measured of synthetic rows and of filled holes."""
+"""Measures of synthetic rows and of filled holes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.evaluate import fidelity, imputation, utility
-from missdiff_fast.evaluate._common import in_order
 from missdiff_fast.evaluate._scores import classification_scores, regression_scores
+from missdiff_fast.evaluate._tables import in_order
 
 if TYPE_CHECKING:
     from missdiff_fast.evaluate._models import Grid
@@ -92,7 +92,7 @@ def _utility(
 
 
 def _constant(train: pd.Series, test: pd.Series, value: Any, log_target: bool) -> dict[str, float]:
-    """The scores of what any model learns from rows with one class: that class."""
+    """Scores of predicting one class always, which is all that rows of one class teach."""
     if pd.api.types.is_numeric_dtype(test):
         truth, guess = test.to_numpy(float), np.full(len(test), float(value))
         return regression_scores(*((np.log1p(truth), np.log1p(guess)) if log_target else (truth, guess)))

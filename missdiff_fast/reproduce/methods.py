@@ -17,7 +17,7 @@ _STASY_BATCH = 64
 
 
 def generator_settings(method: str, budget: Budget, stasy_epochs: int | None) -> dict[str, Any]:
-    """What a scale asks of a method that writes rows: numbers alone, by which the run is known again.
+    """Settings of a generator at a scale: only numbers, since they are part of the run's key.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def generator_settings(method: str, budget: Budget, stasy_epochs: int | None) ->
 
 
 def imputer_settings(method: str, budget: ImputationBudget) -> dict[str, Any]:
-    """What a scale asks of a method that fills holes.
+    """Settings of an imputer at a scale.
 
     Examples
     --------

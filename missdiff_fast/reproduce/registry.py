@@ -1,4 +1,4 @@
-"""What each name stands for: data set, mechanisms, methods, measures, and the place in the paper."""
+"""Experiments by name: data set, mechanisms, methods, measures, and the place in the paper."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Experiment:
     mechanisms, methods : tuple of str
         Of `MECHANISMS` and `METHODS`, in the paper's order.
     measures : tuple of Measure
-        What is told of each run.
+        The measures in the table.
     stasy_epochs : int, optional
         Of STaSy.
     notes : tuple of str

@@ -1,4 +1,4 @@
-"""Running what experiments ask for, once for all of them, and writing their tables."""
+"""Execution of experiments, each shared run once, and their tables."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from missdiff_fast._checks import check_count
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import check_seed
 from missdiff_fast.errors import argument_error
-from missdiff_fast.evaluate._common import require
+from missdiff_fast.evaluate._tables import require
 from missdiff_fast.reproduce.data import digest
 from missdiff_fast.reproduce.environment import environment
 from missdiff_fast.reproduce.figure import draw_figure
+from missdiff_fast.reproduce.pages import markdown
 from missdiff_fast.reproduce.registry import EXPERIMENTS, METHODS, Experiment
-from missdiff_fast.reproduce.report import markdown
 from missdiff_fast.reproduce.runs import Context, Run, execute
 from missdiff_fast.reproduce.scales import SCALES
 from missdiff_fast.reproduce.store import Store
@@ -52,9 +52,9 @@ def reproduce(
 ) -> tuple[dict[str, pd.DataFrame], int, int]:
     """Run experiments, and write ``NAME.csv`` and ``NAME.md`` (and ``figure-bn.png``) for each.
 
-    Every finished run is kept in ``output/runs``, by all its settings and the package's version, and is not done again:
-    an interrupted call goes on where it stopped when it is repeated. A run that fails is put down as failed, and is
-    tried again by the next call.
+    Every finished run is stored in ``output/runs`` under its settings and the package's version, and is not repeated:
+    the same call resumes after an interruption. A run that fails is recorded as failed, and the next call tries it
+    again.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def reproduce(
     data : Path, optional
         The MIMIC4ED benchmark's ``master_dataset.csv``. Without it, MIMIC4ED is simulated, and the tables say so.
     verbose : bool
-        Whether each finished run is told on stderr, where that is a terminal.
+        Whether to print a line for each finished run on stderr, where that is a terminal.
 
     Returns
     -------
@@ -235,7 +235,7 @@ def _result(outcome: dict[str, Any]) -> str:
 
 
 def _time_left(records: dict[Run, dict[str, Any]], waiting: Sequence[Run]) -> str:
-    """How long the runs that wait will take, by those of the same method on the same data, or else by all."""
+    """Estimate the time of the remaining runs from those of the same method and data, or else from all."""
     if not waiting:
         return ""
     taken: dict[tuple[object, ...], list[float]] = {}
@@ -250,7 +250,7 @@ def _time_left(records: dict[Run, dict[str, Any]], waiting: Sequence[Run]) -> st
 
 
 def _span(seconds: float) -> str:
-    """Say a length of time.
+    """Format a duration.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A run: one method on one data set with one mask; what it is known by, and what comes of it."""
+"""A run: one method on one data set with one mask; its key and its results."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from missdiff_fast.reproduce.data import DataSet
     from missdiff_fast.reproduce.scales import Scale
 
-# Methods whose settings are those of a preset but for what a scale asks of them.
+# Methods with the settings of a preset, except those that a scale sets.
 _PRESETS = {"missdiff-default": "default", "missdiff-paper": "paper", "diff-delete": "paper", "diff-mean": "paper"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is run. Experiments that ask for the same run share it.
+    """One run. Experiments with the same run share it.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def key(settings: Mapping[str, Any]) -> str:
 
 
 def execute(run: Run, context: Context) -> dict[str, Any]:
-    """Carry a run out.
+    """Execute a run.
 
     Returns
     -------
@@ -174,6 +174,6 @@ def _impute(data: DataSet, settings: Mapping[str, Any]) -> tuple[dict[str, float
 
 
 def _known(test: pd.DataFrame, train: pd.DataFrame, data: DataSet) -> pd.DataFrame:
-    """The test rows without categories that the training rows do not show, which no method can be given."""
+    """The test rows whose categories all occur in the training rows; no method accepts others."""
     names = [column for column in test.columns if column not in data.continuous]
     return test.assign(**{column: test[column].where(test[column].isin(train[column].dropna())) for column in names})

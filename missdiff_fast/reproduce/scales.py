@@ -1,4 +1,4 @@
-"""How much work a reproduction is: rows, epochs, repetitions and grids."""
+"""Sizes of a reproduction: rows, epochs, repetitions and grids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from missdiff_fast.evaluate._models import Grid
 
 @dataclass(frozen=True)
 class Budget:
-    """What the methods that write rows get on one data set. None is "all", or the method's own choice.
+    """Sizes and steps of the generators on one data set. None is "all", or the method's own choice.
 
     Steps beyond ``max_steps`` are cut, with the learning rate's schedule fitted to what is left. ``stasy_max_steps`` is
     for 1,000 epochs of STaSy; where an experiment has fewer epochs, it is less in proportion.
@@ -37,7 +37,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class ImputationBudget:
-    """What the imputers get."""
+    """Sizes and steps of the imputers."""
 
     train_rows: int | None = None
     test_rows: int | None = None
@@ -79,7 +79,7 @@ class Scale:
         return budget
 
 
-# How the fields are said, and how None is.
+# The fields in words, and the word for None.
 _TEXTS = {
     "repetitions": "repetitions",
     "grid": "grid of the models that utility is measured by",
@@ -204,7 +204,7 @@ SCALES = {
 
 
 def cuts(part: Scale | Budget | ImputationBudget, full: Scale | Budget | ImputationBudget) -> dict[str, str]:
-    """Say in what a scale, or a budget, differs from another, by the name of the field.
+    """List the fields in which a scale, or a budget, differs from another.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class Store:
         check_writable(self.folder)
 
     def get(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What came of a run with exactly these settings, or None; ValueError if the file that tells it is damaged."""
+        """Results of a run with exactly these settings, or None; ValueError if their file is damaged."""
         path = self.folder / f"{key(settings)}.json"
         if not path.exists():
             return None
@@ -61,14 +61,14 @@ class Store:
         return record
 
     def put(self, settings: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:
-        """Write what came of a run."""
+        """Store the results of a run."""
         with write_atomically(self.folder / f"{key(settings)}.json") as temporary:
             text = json.dumps({"settings": settings, **outcome}, indent=1, allow_nan=False)
             temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def _check_outcome(record: Mapping[str, Any], imputation: bool) -> None:
-    """Refuse, by ValueError, an outcome that the tables could not be made of, or only made wrong."""
+    """Raise ValueError for an outcome that would break the tables or make them wrong."""
     status, metrics, seconds = (record.get(name) for name in ("status", "metrics", "seconds"))
     if status not in _STATUSES:
         raise ValueError(f"its status is {_short(status)}")

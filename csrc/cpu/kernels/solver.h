@@ -1,4 +1,4 @@
-// The solver's step over a row.
+// The solver's step of a row.
 #pragma once
 
 #include "rows.h"

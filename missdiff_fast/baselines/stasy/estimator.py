@@ -142,7 +142,7 @@ class STaSy(BaseEstimator):
         self._check()
         categorical_columns = as_names(categorical_columns)
         seed, device = check_seed(self.random_state), resolve_device(self.device)
-        # Learnt from all observed cells, so that ranges and categories do not hang on which rows are complete.
+        # Learnt from all observed cells, so that ranges and categories do not depend on which rows are complete.
         cells = read_frame(X, categorical_columns=categorical_columns, missing_values=self.missing_values)
         encoder = Encoder.fit(cells, self.max_categories)
         if self.complete == "delete":

@@ -25,7 +25,7 @@ Field = Callable[[float, Tensor], Tensor]
 
 
 def solve(field: Field, x: Tensor, start: float, stop: float, *, rtol: float = 1e-5, atol: float = 1e-5) -> Tensor:
-    """Carry a state along ``dx/dt = field(t, x)`` from one time to another, as SciPy's ``solve_ivp`` with RK45 does.
+    """Integrate ``dx/dt = field(t, x)`` from one time to another, as SciPy's ``solve_ivp`` with RK45 does.
 
     Unlike SciPy, the state stays on its device. The step is the same for all rows: it is chosen by the root mean
     square error over the whole state.

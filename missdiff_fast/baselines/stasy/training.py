@@ -24,7 +24,7 @@ _TILE = 4096  # rows whose likelihood is computed at a time
 class Phase:
     """How one phase is trained; names as of `missdiff_fast.baselines.STaSy`.
 
-    ``self_paced`` of None gives all rows weight 1. ``ema`` of None leaves the weights as the last step left them.
+    ``self_paced`` of None gives all rows weight 1. ``ema`` of None keeps the weights of the last step.
     """
 
     name: str

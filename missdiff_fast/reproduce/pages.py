@@ -1,4 +1,4 @@
-"""The Markdown of an experiment: the layout of the paper's table, our figures beside the paper's."""
+"""An experiment's page in Markdown: the layout of the paper's table, our figures beside the paper's."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def markdown(
     table: pd.DataFrame,
     context: Context,
 ) -> str:
-    """Write an experiment down.
+    """Write an experiment's page.
 
     Parameters
     ----------
     name, experiment
-        What was run.
+        The experiment and its name.
     found : sequence of (Run, dict)
         Its runs, with what is stored of each.
     table : DataFrame

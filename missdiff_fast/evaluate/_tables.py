@@ -1,4 +1,4 @@
-"""What the measures share: optional packages, the kinds of columns, and checks."""
+"""Optional packages, kinds of columns and checks of tables, for all measures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def require(name: str) -> ModuleType:
 
 
 def continuous_columns(frame: pd.DataFrame, continuous: Sequence[str] | None) -> list[str]:
-    """List the named columns, or all that are numbers (bool is not one), with all of times, in the frame's order."""
+    """List the continuous columns in the frame's order: the named or all numeric ones (not bool), and all of times."""
     times = {column for column in frame.columns if is_time(frame[column])}
     if isinstance(continuous, str):
         raise TypeError(f"continuous must be a list such as [{continuous!r}], not the string {continuous!r}")
@@ -49,7 +49,7 @@ def continuous_columns(frame: pd.DataFrame, continuous: Sequence[str] | None) ->
 
 
 def as_numbers(column: pd.Series) -> np.ndarray:
-    """Give numbers as float64 ``[N]``, durations in hours, dates in days since 1970, and NaN for missing cells."""
+    """Convert a column to float64 ``[N]``: durations in hours, dates in days since 1970, missing cells NaN."""
     if column.dtype.kind == "m":
         column = column / pd.Timedelta(hours=1)
     elif column.dtype.kind == "M":
@@ -60,7 +60,7 @@ def as_numbers(column: pd.Series) -> np.ndarray:
 
 
 def in_order(column: pd.Series) -> list[Any]:
-    """List the different values of a complete column in sorted order, unlike kinds of values by kind."""
+    """List the distinct values of a complete column in sorted order, each kind of value by itself."""
     values = list(column.astype("object").unique())
     try:
         return sorted(values)
@@ -74,12 +74,12 @@ def is_time(column: pd.Series) -> bool:
 
 
 def times_as_dtypes(table: pd.DataFrame) -> pd.DataFrame:
-    """Give dates and durations that are Python objects the dtypes of their kind."""
+    """Convert columns of Python dates and durations to pandas' dtypes."""
     times: dict[Hashable, pd.Series] = {}
     for column in table.columns:
         cells = table[column]
         kind = pd.api.types.infer_dtype(cells, skipna=True) if cells.dtype.kind == "O" else ""
-        with suppress(ValueError, TypeError):  # of times that no dtype holds: they stay categories
+        with suppress(ValueError, TypeError):  # times beyond the dtype's range stay categories
             if kind == "date":
                 times[column] = cells.astype("datetime64[s]")
             elif kind in ("datetime", "datetime64"):
@@ -94,7 +94,7 @@ def times_as_dtypes(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_table(table: object, name: str) -> None:
-    """Refuse what is no table, has no columns, or has one twice."""
+    """Raise unless the object is a DataFrame with columns, each of them once."""
     if not isinstance(table, pd.DataFrame):
         kind = type(table).__name__
         problem = Text("{table} must be a pandas DataFrame, got {kind}", table=Table(name), kind=kind)
@@ -108,7 +108,7 @@ def check_table(table: object, name: str) -> None:
 
 
 def check_same_columns(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str, str]) -> None:
-    """Refuse two tables that do not have the same columns, whatever their order, and what `check_table` refuses."""
+    """Raise unless both are tables with the same columns, in any order."""
     for name, table in zip(names, (first, second), strict=True):
         check_table(table, name)
     odd = sorted(set(first.columns) ^ set(second.columns), key=str)
