@@ -186,8 +186,8 @@ class Continuous:
         given, keys = comparable(given, self.keys)
         if keys.dtype in (np.float32, np.float64, np.int64):
             return given, keys
-        # Types that the op does not take are ranked here: the column's keys become odd numbers, cells between them even.
-        # (Only observed cells are searched: a NaN misleads NumPy about the cell after it.)
+        # Types that the op does not take are ranked here: the column's keys become odd numbers, cells between them even
+        # ones. (Only observed cells are searched: a NaN misleads NumPy about the cell after it.)
         place = np.zeros(len(given), dtype=np.int64)
         place[present] = np.searchsorted(keys, given[present])
         return 2 * place + (keys.take(place, mode="clip") == given), 2 * np.arange(len(keys)) + 1
