@@ -20,7 +20,8 @@ from missdiff_fast._output import show
 from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
 from missdiff_fast.missingness import hide
-from missdiff_fast.table.io import check_writable, write_table
+from missdiff_fast.table.atomic import check_writable
+from missdiff_fast.table.io import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +184,7 @@ def plot_marginals(real: pd.DataFrame, synthetic: pd.DataFrame, path: Path) -> N
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from missdiff_fast.table.io import write_atomically
+    from missdiff_fast.table.atomic import write_atomically
 
     across = min(5, real.shape[1])
     down = -(-real.shape[1] // across)

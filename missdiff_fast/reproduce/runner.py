@@ -23,7 +23,8 @@ from missdiff_fast.reproduce.runs import Context, Run, execute
 from missdiff_fast.reproduce.scales import SCALES
 from missdiff_fast.reproduce.store import Store
 from missdiff_fast.reproduce.summary import summarise
-from missdiff_fast.table.io import write_atomically, write_table
+from missdiff_fast.table.atomic import write_atomically
+from missdiff_fast.table.io import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

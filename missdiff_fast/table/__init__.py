@@ -1,4 +1,4 @@
-"""A table in and out of its encoded form."""
+"""Reading tables, encoding them for the model and decoding what it gives."""
 
 from missdiff_fast.table.categories import cap_categories
 from missdiff_fast.table.codec import Codec

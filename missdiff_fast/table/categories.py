@@ -1,4 +1,4 @@
-"""Fewer categories."""
+"""Reducing a column's categories."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 
 class RefusedError(Exception):
-    """A column that can't be taken: the kind of fault, for grouping, and what is wrong, without the column's name."""
+    """A column that can't be used: the kind of fault, by which errors are grouped, and its details."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)
@@ -41,7 +41,9 @@ class Markers:
         """Sort the user's ``missing_values``; TypeError where they are no list of strings and numbers."""
         if isinstance(values, str):
             raise TypeError(f"missing_values must be a list such as [{values!r}], not the string {values!r}")
-        if isinstance(values, bytes) or not isinstance(values, Collection):  # an iterator would be empty the next time
+        if isinstance(values, bytes) or not isinstance(
+            values, Collection
+        ):  # an iterator would be exhausted on second use
             raise TypeError(f"missing_values must be a list such as ['?'], or () for none, not {values!r}")
         strings: list[str] = []
         found: list[int | float] = []

@@ -23,14 +23,14 @@ from missdiff_fast.table.literals import are_large
 from missdiff_fast.table.resolution import Resolution
 
 MAX_VALUES = 65_536  # distinct values kept of a continuous column
-BLOCK = 32_768  # rows encoded at once: what is computed on the way stays in the processor's cache
+BLOCK = 32_768  # rows encoded at a time: intermediate results stay in the cache
 _REACH = np.finfo(np.float32).max
 
 
 def normal_quantile(u: np.ndarray) -> np.ndarray:
     """The standard normal's quantile function in float64."""
     quantiles = torch.from_numpy(np.array(u, dtype=np.float64))
-    # More at once PyTorch would share among threads, of which each column has one already.
+    # Larger blocks PyTorch would share among threads, but each column already has a thread.
     for start in range(0, len(quantiles), 16_384):
         block = quantiles[start : start + 16_384]
         torch.special.ndtri(block, out=block)
@@ -171,7 +171,7 @@ class Continuous:
             given, missing = keys[rows], cells.missing[rows]
             holes = bool(missing.any())
             given = given[~missing] if holes else given
-            # Of one array mostly, and then it is cut out once.
+            # Usually both are one array: select its observed cells once.
             ranks = given if ranked is keys else ranked[rows][~missing]
             share = None if generator is None else torch.from_numpy(generator.random(len(given)))
             scores = ops.encode(_tensor(ranks), own, ends, boundaries, self.count, share).numpy()
@@ -186,8 +186,8 @@ class Continuous:
         given, keys = comparable(given, self.keys)
         if keys.dtype in (np.float32, np.float64, np.int64):
             return given, keys
-        # NumPy searches what the op does not: the column's own keys are odd numbers, the others the even ones between.
-        # (A missing cell may hold NaN, after which it takes the next one for less than it is.)
+        # Types that the op does not take are ranked here: the column's keys become odd numbers, cells between them even
+        # ones. (Only observed cells are searched: a NaN misleads NumPy about the cell after it.)
         place = np.zeros(len(given), dtype=np.int64)
         place[present] = np.searchsorted(keys, given[present])
         return 2 * place + (keys.take(place, mode="clip") == given), 2 * np.arange(len(keys)) + 1
@@ -210,7 +210,7 @@ Coder = Constant | Categorical | Continuous
 
 
 def _tensor(array: np.ndarray) -> Tensor:
-    # PyTorch takes no array that is read-only or runs backwards.
+    # PyTorch takes no read-only array and no negative stride.
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 

@@ -38,23 +38,23 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     shared = _shared_objects(series.to_numpy()) if series.dtype == np.dtype(object) else None
     if shared is not None:
         objects, places = shared
-        with suppress(RefusedError):  # which tells of all cells, below
+        with suppress(RefusedError):  # raised again below, where its details count all cells
             return _read(pd.Series(objects, dtype=object), markers, parse, unit).take(places).compact()
     return _read(series, markers, parse, unit).compact()
 
 
 def _shared_objects(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The distinct objects among cells, as they appear, and which of them each cell is; None if few cells share one.
+    """The distinct objects among cells, in order of appearance, and each cell's place among them; None if few share.
 
-    Readers make one object of equal strings, and there is but one True. To compare addresses takes a fraction of the
-    time that it takes to look into objects, and lets other threads run meanwhile.
+    File readers intern equal strings, and True is a singleton. Comparing addresses is much faster than comparing the
+    objects, and releases the interpreter lock.
     """
     addresses = np.frombuffer(np.ascontiguousarray(cells), dtype=np.intp)
     few = addresses[:_FEW]
     if 2 * len(pd.unique(few)) > len(few):
         return None
     places, _ = pd.factorize(addresses)
-    # Objects are numbered as they appear: each is where the greatest number so far grows.
+    # Codes are given in order of appearance: an object first appears where the running maximum grows.
     first = np.flatnonzero(np.diff(np.maximum.accumulate(places), prepend=-1))
     return cells[first], places
 
@@ -123,13 +123,13 @@ def _mark(cells: ColumnCells, markers: Markers, parse: str) -> ColumnCells:
     codes, keys = cells.codes, cells.keys
     hit = markers.match(keys, cells.family)
     if hit.any():
-        # One place more than there are keys, so that the code -1 stays -1.
+        # The array has one more element than there are keys, so that code -1 selects -1.
         codes, keys = np.append(np.where(hit, -1, np.cumsum(~hit) - 1), -1)[codes], keys[~hit]
     if parse == "always" or (parse == "auto" and hit.any() and len(keys)):
         numbers = read_numbers([key.strip() for key in keys])
         if numbers is not None:
             family = "float" if numbers.dtype.kind == "f" else "integer"
-            # Numbers, so markers that are numbers apply.
+            # The cells are numbers now, so numeric markers apply.
             missing = np.append(markers.match(numbers, family), True)[codes]
             return ColumnCells(family, np.append(numbers, np.zeros(1, numbers.dtype))[codes], missing, parsed=True)
     return ColumnCells(cells.family, keys, codes < 0, codes)
