@@ -30,8 +30,9 @@ frame.loc[1::7, "c"] = None
 
 
 def fit(preset, backend):
-    model = MissDiff(preset=preset, steps=6, backend=backend, device="cpu", random_state=0, verbose=False)
-    return model.fit(frame)
+    settings = {"diffusion.steps": 4} if preset == "paper" else {}
+    small = {"preset": preset, "steps": 6, "width": 8, "blocks": 1, "settings": settings, "verbose": False}
+    return MissDiff(**small, backend=backend, device="cpu", random_state=0).fit(frame)
 """
 
 REFERENCE = """
