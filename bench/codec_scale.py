@@ -22,8 +22,9 @@ from timing import FULL_SIZE
 from torch import Tensor
 
 from missdiff_fast import ops
+from missdiff_fast._engine.backend import NativeBackend
 from missdiff_fast.datasets import simulate_mimic4ed
-from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table import Codec, EncodedTable, read_frame
 
 PIECE = 100_000  # rows simulated or decoded at once
 
@@ -63,8 +64,16 @@ def check(frame: pd.DataFrame, decoded: pd.DataFrame, filled: pd.DataFrame) -> N
         assert (filled[name].to_numpy() == decoded[name].to_numpy()).all()
 
 
+def fit(frame: pd.DataFrame) -> Codec:
+    return Codec.fit(read_frame(frame), ops=NativeBackend())
+
+
+def fill(codec: Codec, frame: pd.DataFrame, decoded: pd.DataFrame) -> pd.DataFrame:
+    return codec.fill(codec.read(frame), decoded)
+
+
 def encode(codec: Codec, frame: pd.DataFrame) -> EncodedTable:
-    return codec.encode(frame, seed=1)
+    return codec.encode(codec.read(frame), seed=1)
 
 
 def run(rows: int, threads: int) -> dict[str, Any]:
@@ -73,13 +82,13 @@ def run(rows: int, threads: int) -> dict[str, Any]:
     steps = Steps()
     steps.take("import", int)
     frame = steps.take("make the frame", make_frame, rows)
-    codec = steps.take("fit", Codec.fit, frame)
+    codec = steps.take("fit", fit, frame)
     table = steps.take("encode", encode, codec, frame)
     bin_index, codes = steps.take("find bin_index", find, codec, table)
     del table
     decoded = steps.take("decode", codec.decode, bin_index, codes)
     del bin_index, codes
-    filled = steps.take("fill", codec.fill, frame, decoded)
+    filled = steps.take("fill", fill, codec, frame, decoded)
     check(frame, decoded, filled)
     return {"rows": rows, "steps": steps.found, "frame": int(frame.memory_usage(index=False).sum())}
 

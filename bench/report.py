@@ -47,11 +47,8 @@ OPS = {
     "codec fill": "codec, fill",
     "fit and sample": "fit and sample, end to end",
 }
-# Steps that the README sums up.
-_DETAILS = {name for op, name in OPS.items() if op.startswith("codec ") and op != "codec round trip"}
 _YARDSTICKS = {"copy": ("bytes", "B"), "sgemm": ("flops", "FLOP"), "noise": ("numbers", " numbers")}
 _COLOURS = {"copy": "#0072B2", "sgemm": "#CC79A7", "noise": "#E69F00"}  # as in the sweeps, Okabe and Ito's
-_NAMES = {"eager": "eager PyTorch", "compile": "torch.compile", "pandas": "pandas"}
 _NONE, _UNKNOWN = "-", "Not measured yet."
 
 Run = Mapping[str, Any]
@@ -75,14 +72,12 @@ def blocks(
     """The text of every place; ``scales`` by the name of theirs, and a run for each card."""
     full = runs.get("full", {})
     return {
-        "ratios": _measured(full, ratios),
         "times": _measured(full, times),
         "roofline": _measured(full, roofline),
         "check": _measured(runs.get("check", {}), check),
         "profile": _measured(profile, functions),
         "symbols": _measured(profile, sampled),
         "scale": _measured(scales.get("scale", {}), scale),
-        "mimic": _measured(scales.get("scale", {}), mimic),
         "codec": _measured(scales.get("codec", {}), codec),
         "census": census(speed) if len(speed) else _UNKNOWN,
         "gpu": summary.markdown(cards),
@@ -96,19 +91,6 @@ def _measured(run: Run, table: Callable[[Run], str]) -> str:
 
 def _conditions(run: Run) -> str:
     return f"{run['rows']:,} rows, {STATISTICS[run['statistic']]} of up to {run['rounds']} rounds: {describe(run)}."
-
-
-def ratios(run: Run) -> str:
-    """For the README: how many times faster, and the share of what the machine can do; the codec in one line."""
-    rivals, rows = _rivals(run), []
-    for entry, name in _entries(run):
-        if name in _DETAILS:
-            continue
-        found = entry["ratios"]
-        share = ", ".join(f"{_percent(found[of])} of {of}" for of in _YARDSTICKS if of in found) or _NONE
-        rows.append([name, *(_number(found.get(rival), 1) for rival in rivals), share])
-    header = ["times faster than", *(_NAMES[rival] for rival in rivals), "of what the machine can do"]
-    return markdown_table(header, rows) + f"\n\n{_conditions(run)}"
 
 
 def times(run: Run) -> str:
@@ -172,19 +154,6 @@ def scale(found: Run) -> str:
         rows[-1] += [f"{each:.1f}", f"{sample['peak'] / 1e9:.2f}", f"{run['fidelity']['overall']:.1f}"]
     header = ["rows", "seed", "fit, s", "as many rows drawn, s", "microseconds a row", "peak memory, GB", "fidelity"]
     return markdown_table(header, rows) + f"\n\n{describe(found)}."
-
-
-def mimic(found: Run) -> str:
-    """One sentence for the README: what the largest tables took."""
-    most = max(run["rows"] for run in found["runs"])
-    runs = [run for run in found["runs"] if run["rows"] == most]
-    fit, drawn = (_span(run["steps"][step]["seconds"] for run in runs) for step in ("fit", "sample"))
-    peak, scores = max(run["steps"]["sample"]["peak"] for run in runs), [run["fidelity"]["overall"] for run in runs]
-    return (
-        f"A simulated table of MIMIC4ED's size, {most:,} rows and 73 columns, {len(runs)} seeds: fitted in {fit} "
-        f"seconds, and as many rows drawn in {drawn}, within {math.ceil(peak / 1e8) / 10} GB; "
-        f"fidelity {_span(scores, 1)}."
-    )
 
 
 def codec(found: Run) -> str:

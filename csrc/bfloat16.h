@@ -23,7 +23,7 @@ MISSDIFF_INLINE float widen(Bfloat16 x) {
 MISSDIFF_INLINE void narrow(float x, float& y) { y = x; }
 MISSDIFF_INLINE void narrow(double x, double& y) { y = x; }
 
-// Round to nearest, ties to even; any NaN becomes the quiet one that PyTorch writes.
+// Rounds to nearest, ties to even. Every NaN becomes the quiet NaN that PyTorch writes.
 MISSDIFF_INLINE void narrow(float x, Bfloat16& y) {
   const uint32_t bits = static_cast<uint32_t>(float_bits(x));
   const uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;

@@ -1,5 +1,5 @@
-// The scalar maths of one cell or of one group, host and device. exp and log are our own: calls into libm do not
-// vectorise. Both are good to about 1e-7 relative.
+// Scalar functions of one cell or one group, for host and device. exp and log are written out, since calls into libm do
+// not vectorise; their relative error is about 1e-7.
 #pragma once
 
 #include "bfloat16.h"
@@ -7,15 +7,15 @@
 
 namespace missdiff {
 
-// States of a column in a row, as in missdiff_fast/reference.py.
+// States of a column in a row, as in missdiff_fast.diffusion.states.
 constexpr int32_t kHidden = 0;
 constexpr int32_t kNoisy = 1;
 constexpr int32_t kClean = 2;
 
-// exp(x) for x <= 0. Below -87 it stays at exp(-87), about 1.6e-38; a NaN stays a NaN.
+// exp(x) for x <= 0, and exp(-87), about 1.6e-38, below -87. NaN gives NaN.
 MISSDIFF_INLINE float exp_negative(float x) {
   x = x < -87.0f ? -87.0f : x;
-  // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
+  // Adding 1.5 * 2^23 rounds to an integer, held in the low bits.
   const float shifted = x * 1.44269504088896341f + 12582912.0f;
   const uint32_t n = static_cast<uint32_t>(float_bits(shifted)) - 0x4B400000u;
   const float k = shifted - 12582912.0f;
@@ -30,11 +30,11 @@ MISSDIFF_INLINE float exp_negative(float x) {
   return y * bits_float(static_cast<int32_t>((n + 127u) << 23));
 }
 
-// log(1 + e) for e in [0, 1], as 2 atanh(e / (2 + e)); a NaN stays a NaN.
+// log(1 + e) for e in [0, 1], as 2 atanh(e / (2 + e)). NaN gives NaN.
 MISSDIFF_INLINE float log1p_unit(float e) {
   const float s = e / (2.0f + e);
   const float z = s * s;
-  // Minimax fit of (atanh(s) / s - 1) / z on [0, 1/9]: 5e-9.
+  // Minimax fit of (atanh(s) / s - 1) / z on [0, 1/9], with an error of 5e-9.
   float y = 0.14005995f;
   y = y * z + 0.14000902f;
   y = y * z + 0.20010764f;
@@ -42,7 +42,7 @@ MISSDIFF_INLINE float log1p_unit(float e) {
   return 2.0f * (s + s * z * y);
 }
 
-// log(s) for a finite s >= 1; a NaN or infinity gives a NaN.
+// log(s) for a finite s >= 1. NaN and infinity give NaN.
 MISSDIFF_INLINE float log_sum(float s) { return log_positive(s, 0) + (s - s); }
 
 #ifdef __CUDA_ARCH__
@@ -96,13 +96,12 @@ MISSDIFF_INLINE void score_loss(T error, T mean_error, T weight, T mean_weight, 
   mean_grad = factor * mean_weight * mean_error;
 }
 
-// Cross entropy of a group of two whose category is the second or the first, and its derivative with respect to the
-// second logit times `factor`; that with respect to the first is the negative.
+// Cross entropy of a group of two, given the second logit less the first, and its derivative with respect to the second
+// logit times `factor`; that with respect to the first is the negative. `second` tells the cell's category.
 template <class T>
-MISSDIFF_INLINE void pair_loss(T logit0, T logit1, bool second, T factor, T& loss, T& grad) {
-  const T forward = logit1 - logit0;
+MISSDIFF_INLINE void pair_loss(T difference, bool second, T factor, T& loss, T& grad) {
   T wrong;
-  cross_entropy_pair(second ? -forward : forward, loss, wrong);
+  cross_entropy_pair(second ? -difference : difference, loss, wrong);
   grad = (second ? -wrong : wrong) * factor;
 }
 
@@ -122,8 +121,8 @@ struct StepCoefficients {
 
 // The cell after a solver step, with or without the last two terms. Clean cells stay.
 template <class T>
-MISSDIFF_INLINE T step_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, int32_t state, T x, T p,
-                            T previous, T eps) {
+MISSDIFF_INLINE T step_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, T x, T p, T previous,
+                            T eps, int32_t state) {
   T next = c.x * x + c.p * p;
   if (has_previous) next = next + c.previous * previous;
   if (has_noise) next = next + c.noise * eps;
@@ -149,7 +148,7 @@ MISSDIFF_INLINE int32_t argmax_group(const T* x, int32_t size) {
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
 constexpr double kAdamwEpsilon = 1e-8;
 
-// What all weights of a step share.
+// Factors that all weights of a step share.
 struct AdamwFactors {
   float keep1;       // 1 - beta1
   float beta2;       //
@@ -178,8 +177,8 @@ MISSDIFF_INLINE void adamw_weight(const AdamwFactors& factors, float gradient, f
   average += factors.ema_weight * (weight - average);
 }
 
-// What the default network's input and output are scaled by at a noise level: c_in of scores (standard deviation 1) and
-// of one-hot columns (1/2), where noisy and where clean, and c_skip and c_out of Karras et al. for scores.
+// Scales of the default network at a noise level (Karras et al.): c_in of noisy scores (standard deviation 1) and of
+// noisy one-hot columns (1/2), and c_skip and c_out of scores. Clean cells have scales of their own.
 struct Scales {
   float number, category, skip, gain;
 };
@@ -191,12 +190,12 @@ MISSDIFF_INLINE Scales scales_at(float sigma) {
           sigma / square_root(total)};
 }
 
-// A cell as the network is shown it.
+// The network's input for a cell.
 MISSDIFF_INLINE float shown_cell(int32_t state, float x, float noisy, float clean) {
   return state == kNoisy ? x * noisy : (state == kClean ? x * clean : 0.0f);
 }
 
-// The prediction of a score from the network's output.
+// Predicted score, from the network's output.
 MISSDIFF_INLINE float predicted_score(bool noisy, float x, float out, const Scales& scales) {
   return noisy ? scales.skip * x + scales.gain * out : out;
 }

@@ -1,5 +1,5 @@
-// Argument checks. Python checks first and raises the friendlier error; these keep a direct call of an op from reading
-// or writing where it must not.
+// Argument checks. Python checks first, with better messages; these checks protect memory when an op is called
+// directly.
 #pragma once
 
 #include <torch/csrc/stable/library.h>

@@ -1,4 +1,4 @@
-// What the scalar headers need on each compiler: internal linkage, inlining, bit casts.
+// Macros and bit casts of the scalar headers, for host and CUDA compilers.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #else
 #define MISSDIFF_UNROLL(n) MISSDIFF_PRAGMA(GCC unroll n)
 #endif
-// For a loop whose turns do not depend on each other, though it may write where it reads.
+// Before a loop whose iterations are independent, although it may write to the array that it reads.
 #if defined(__CUDACC__)
 #define MISSDIFF_INDEPENDENT
 #elif defined(__clang__)
@@ -25,7 +25,7 @@
 #else
 #define MISSDIFF_INDEPENDENT MISSDIFF_PRAGMA(GCC ivdep)
 #endif
-// Loops over arrays that have to be in registers on a GPU, with as many turns as a template's argument says.
+// Before a loop whose trip count is a template argument and whose arrays must stay in registers on a GPU.
 #ifdef __CUDACC__
 #define MISSDIFF_UNROLL_ALL MISSDIFF_PRAGMA(unroll)
 #else

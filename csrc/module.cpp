@@ -1,5 +1,4 @@
-// The extension module `_C`. Importing it registers the ops, which are in this library too; its one function tells how
-// it was built.
+// The extension module `_C`. Importing it registers the ops; build_info() describes the build.
 #include <pybind11/pybind11.h>
 
 #include <string>

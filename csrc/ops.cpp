@@ -1,4 +1,4 @@
-// The schema of every op. Kernels are registered where they are defined.
+// Schemas of all ops. Each op's .cpp file registers its kernels.
 #include <torch/csrc/stable/library.h>
 
 STABLE_TORCH_LIBRARY(missdiff_fast, m) {

@@ -1,14 +1,14 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011) and the transforms of its words.
 //
 // Every floating-point operation is a single, correctly rounded float32 operation, in the order of
-// missdiff_fast/reference.py, so that every processor gives the same bits. Compile with -ffp-contract=off.
+// missdiff_fast.ops.reference, so that every processor gives the same bits. Compile with -ffp-contract=off.
 #pragma once
 
 #include "macros.h"
 
 namespace missdiff {
 
-// One block of four words, in place. The counter is (row low, row high, block, step).
+// Computes one block of four words in place. The counter is (row low, row high, block, step).
 MISSDIFF_INLINE void philox(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3, uint32_t k0, uint32_t k1) {
   MISSDIFF_UNROLL(10)
   for (int round = 0; round < 10; ++round) {
@@ -25,7 +25,7 @@ MISSDIFF_INLINE void philox(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& 
   }
 }
 
-// The odd number 2k + 1 made of a word's upper 23 bits k: over 2^24 it is uniform in (0, 1), exact in float32.
+// The odd number 2k + 1, where k is a word's upper 23 bits. Divided by 2^24 it is uniform in (0, 1), exact in float32.
 MISSDIFF_INLINE int32_t odd_numerator(uint32_t word) { return static_cast<int32_t>((word >> 8) | 1u); }
 
 MISSDIFF_INLINE float open_unit(uint32_t word) {
@@ -33,8 +33,8 @@ MISSDIFF_INLINE float open_unit(uint32_t word) {
 }
 
 // Natural logarithm of x / 2^scale for a positive normal x, as FreeBSD's logf computes it. Infinity and NaN are not
-// handled. The scale and the exponent's bias are taken off while the number is an unsigned integer, in which the bits
-// of a NaN do not overflow.
+// handled. The scale and the exponent's bias are subtracted as unsigned integers, so that the bits of a NaN do not
+// overflow.
 MISSDIFF_INLINE float log_positive(float x, int32_t scale) {
   const int32_t bits = static_cast<int32_t>(static_cast<uint32_t>(float_bits(x)) + (0x3F800000u - 0x3F3504F3u) -
                                             (static_cast<uint32_t>(127 + scale) << 23));
@@ -48,8 +48,8 @@ MISSDIFF_INLINE float log_positive(float x, int32_t scale) {
   return s * (half + r) + exponent * 9.0580006145e-06f - half + f + exponent * 6.9313812256e-01f;
 }
 
-// Cosine and sine of 2 pi n / 2^24 for 0 < n < 2^24: quadrant, then Cephes' polynomials. What the reference does with
-// exact floating-point operations before the first rounding is done on integers here.
+// Cosine and sine of 2 pi n / 2^24 for 0 < n < 2^24: quadrant, then Cephes' polynomials. Integers replace the
+// reference's exact floating-point operations before the first rounding.
 MISSDIFF_INLINE void cos_sin_turn(int32_t n, float& cosine, float& sine) {
   const int32_t quadrant = (n + (1 << 21)) >> 22;
   const float y = static_cast<float>(n - (quadrant << 22)) * (1.57079632679489661923f / 4194304.0f);
@@ -57,7 +57,7 @@ MISSDIFF_INLINE void cos_sin_turn(int32_t n, float& cosine, float& sine) {
   const float s = y + y * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
   const float c =
       1.0f - 0.5f * z + z * z * (4.166664568298827e-2f + z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f));
-  // Signs are flipped as bits: a select and a negation would be two more operations.
+  // Flipping sign bits saves a select and a negation.
   const bool odd = (quadrant & 1) != 0;
   const uint32_t cosine_sign = (static_cast<uint32_t>(quadrant + 1) & 2u) << 30;
   const uint32_t sine_sign = (static_cast<uint32_t>(quadrant) & 2u) << 30;

@@ -8,7 +8,7 @@ namespace missdiff {
 
 constexpr double kTail = 0.13533528323661269189;  // exp(-2): where the tails begin
 
-// a * b + c, in one rounding where the instruction set has it.
+// a * b + c, rounded once where the instruction set has fused multiply-add.
 MISSDIFF_INLINE double multiply_add(double a, double b, double c) {
 #if defined(__FMA__) || defined(__AVX512F__) || defined(__CUDA_ARCH__)
   return __builtin_fma(a, b, c);
@@ -42,7 +42,7 @@ MISSDIFF_INLINE double normal_quantile_middle(double u) {
   return multiply_add(y, y2 * polynomial(y2, above) / polynomial(y2, below), y) * 2.50662827463100050242e0;
 }
 
-// For the upper tail beyond u, of which x = sqrt(-2 log(1 - u)) is below 8: beyond u at least 1.3e-14.
+// Quantile of u in the upper tail, given x = sqrt(-2 log(1 - u)) below 8, that is 1 - u above 1.3e-14, and log(x).
 MISSDIFF_INLINE double normal_quantile_tail(double x, double log_x) {
   constexpr double above[] = {4.05544892305962419923e0,   3.15251094599893866154e1,   5.71628192246421288162e1,
                               4.40805073893200834700e1,   1.46849561928858024014e1,   2.18663306850790267539e0,
@@ -60,7 +60,7 @@ MISSDIFF_INLINE double normal_quantile_tail(double x, double log_x) {
   return (x - log_x / x) - z * polynomial(z, above) / polynomial(z, below);
 }
 
-// The same for x from 8 on; infinite where nothing is beyond u.
+// The same for x of at least 8; infinite at u = 1.
 MISSDIFF_INLINE double normal_quantile_far(double x, double log_x) {
   constexpr double above[] = {3.23774891776946035970e0,  6.91522889068984211695e0,  3.93881025292474443415e0,
                               1.33303460815807542389e0,  2.01485389549179081538e-1, 1.23716634817820021358e-2,

@@ -1,4 +1,4 @@
-"""The X and y of fit and its companions, as scikit-learn passes them."""
+"""Conversion of NumPy arrays, and the check of fit's y."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pandas as pd
 
 
 def as_frame(X: object, columns: Sequence[str | int] | None = None) -> pd.DataFrame:
-    """A NumPy array ``[N, D]`` as a DataFrame; anything else unchanged, for the checks of frames to judge.
+    """Convert a NumPy array ``[N, D]`` to a DataFrame; return anything else unchanged, for the checks of frames.
 
     Parameters
     ----------
     X : ndarray or DataFrame
-        The table. Of an array of objects, columns that hold numbers alone become numbers.
+        The table. In an array of objects, columns that hold only numbers become numeric.
     columns : sequence, optional
-        The columns that fit saw; None names them x0, x1, ..., as scikit-learn does.
+        The columns that fit saw. None, in fit, names them x0, x1, ..., as scikit-learn does.
 
     Raises
     ------
     ValueError
-        The array has not two axes, is complex, has no column, fewer than two rows in fit, or another number of columns
-        than fit saw.
+        The array is not two-dimensional or is complex; in fit, it has no columns or fewer than two rows; later, it has
+        another number of columns than fit saw.
     TypeError
         X is a sparse matrix.
 
@@ -54,7 +54,7 @@ def as_frame(X: object, columns: Sequence[str | int] | None = None) -> pd.DataFr
 
 
 def refuse_column_names(y: object, X: pd.DataFrame) -> None:
-    """TypeError if fit's y, which is ignored, is a list of X's columns rather than one label for each row."""
+    """Raise TypeError if fit's y, which is ignored, names columns of X: a call that means ``categorical_columns``."""
     if isinstance(y, str):
         y = [y]
     if not isinstance(y, (list, tuple, pd.Index, np.ndarray)) or np.ndim(y) != 1 or not 0 < len(y) <= X.shape[1]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._estimator import BaseEstimator
-from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.config import AnyConfig, Config, override
 from missdiff_fast.config import preset as find_preset
 from missdiff_fast.errors import Argument, DataError, LeaveOut, Text
@@ -72,12 +72,12 @@ class Parameters(BaseEstimator):
 
 
 def configure(parameters: Parameters) -> AnyConfig:
-    """The preset's settings, with the user's in their place.
+    """The preset's settings, with those that the parameters replace.
 
     Raises
     ------
     ValueError, TypeError
-        A parameter or setting that cannot be used, or one that is given twice.
+        A parameter or setting has a value that is not allowed, or is given twice.
     """
     config = find_preset(parameters.preset)
     default = isinstance(config, Config)
@@ -116,8 +116,8 @@ def configure(parameters: Parameters) -> AnyConfig:
 def to_json(parameters: Parameters) -> dict[str, Any]:
     """The parameters for a model file: NumPy's numbers as Python's, no NA among the markers of missing cells.
 
-    A random generator has no place in a file: its model is loaded with a ``random_state`` of None, and draws different
-    rows at every call, too.
+    A random generator is not stored: the loaded model's ``random_state`` is None, which also draws different rows at
+    every call. Device, backend and verbosity are not stored either; `missdiff_fast.MissDiff.load` sets them.
     """
     plain = {name: _plain(value) for name, value in parameters.get_params(deep=False).items() if name not in _UNSAVED}
     if isinstance(plain["random_state"], (np.random.Generator, np.random.RandomState)):
@@ -131,10 +131,10 @@ def to_json(parameters: Parameters) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments in a model file, also one of an older version.
+    """The constructor's arguments from a model file.
 
-    There ``refine`` is True or False, and ``steps`` overrides ``epochs``. An argument that the file lacks gets its
-    default, and one that this version does not have is ignored.
+    In files of older versions ``refine`` is True or False, and ``steps`` overrides ``epochs``. An argument that the
+    file lacks gets its default, and one that this version does not have is ignored.
     """
     known = Parameters().get_params(deep=False)
     found = {name: value for name, value in data.items() if name in known and name not in _UNSAVED}

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._checks import check_count
 from missdiff_fast._engine.backend import resolve_backend
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import check_seed
 from missdiff_fast._output import show
-from missdiff_fast._validation import check_count
 from missdiff_fast.datasets import CENSUS_CONTINUOUS, census_split
 from missdiff_fast.evaluate import fidelity, fill_mean_mode, imputation, utility
 from missdiff_fast.missingness import hide
-from missdiff_fast.table.io import check_writable, write_table
+from missdiff_fast.table.atomic import check_writable
+from missdiff_fast.table.io import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +184,7 @@ def plot_marginals(real: pd.DataFrame, synthetic: pd.DataFrame, path: Path) -> N
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from missdiff_fast.table.io import write_atomically
+    from missdiff_fast.table.atomic import write_atomically
 
     across = min(5, real.shape[1])
     down = -(-real.shape[1] // across)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast._engine import checkpoint
 from missdiff_fast._engine.backend import resolve_backend
 from missdiff_fast._engine.device import plain_settings, resolve_device
@@ -18,11 +19,11 @@ from missdiff_fast._engine.random import RandomState, check_seed, derive
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
 from missdiff_fast._parameters import Parameters, configure, from_json, to_json
-from missdiff_fast._validation import MAX_ROWS, check_count, given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.config import from_dict
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
-from missdiff_fast.table import Codec
+from missdiff_fast.table import Codec, read_frame
+from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.schema import check_frame
 
 
@@ -123,14 +124,14 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X = as_frame(X)
         refuse_column_names(y, X)
-        codec = Codec.fit(
+        cells = read_frame(
             X,
             categorical_columns=self.categorical_columns,
             missing_values=self.missing_values,
-            max_categories=self.max_categories,
             verbose=self.verbose,
         )
-        table = codec.encode(X, seed=derive(seed, "encode"), verbose=self.verbose).to(device)
+        codec = Codec.fit(cells, ops=backend, max_categories=self.max_categories, verbose=self.verbose)
+        table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose).to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
@@ -197,14 +198,14 @@ class MissDiff(Parameters):
         """
         self._check_fitted()
         check_count("first_row", first_row, least=0, most=MAX_ROWS)
-        known = given_frame(num_rows, given, self.columns_)
+        # Without an order of their own: the learnt one is what comes back.
+        known = self.codec_.read(without_order(given_frame(num_rows, given, self.columns_)), partial=True)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
-        encoded = self.codec_.encode(known, partial=True).to(self.device_)
+        encoded = self.codec_.encode(known).to(self.device_)
         drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
         if given is None:
             return drawn
-        known = without_order(known.reindex(columns=self.columns_))  # the learnt one is what comes back
         return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
 
     @plain_settings()
@@ -238,9 +239,10 @@ class MissDiff(Parameters):
         """
         self._check_fitted()
         X = self._frame(X)
-        table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
+        cells = self.codec_.read(X, verbose=self.verbose)
+        table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
-        return self.codec_.fill(X, filled, verbose=self.verbose)
+        return self.codec_.fill(cells, filled, verbose=self.verbose)
 
     @plain_settings()
     def impute_draws(
@@ -278,12 +280,13 @@ class MissDiff(Parameters):
         X = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
-        known = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
+        cells = self.codec_.read(X, verbose=self.verbose)
+        known = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
         tables, steps = [], self._method.conditional_steps
         for m, s in enumerate(seeds, 1):
             drawn = self._method.draw(known, s, num_steps=steps, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
-            tables.append(self.codec_.fill(X, drawn, verbose=self.verbose))
+            tables.append(self.codec_.fill(cells, drawn, verbose=self.verbose))
         return tables
 
     @plain_settings()
@@ -320,7 +323,7 @@ class MissDiff(Parameters):
         check_frame(X)
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
-        table = self.codec_.encode(_without(X, column)).to(self.device_)
+        table = self.codec_.encode(self.codec_.read(_without(X, column))).to(self.device_)
         chance = self._method.predict_proba(table, group, derive(self.seed_, "impute"), verbose=self.verbose)
         return pd.DataFrame(chance.numpy(), index=X.index, columns=pd.Index(categories, name=column))
 
@@ -376,7 +379,8 @@ class MissDiff(Parameters):
         X = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
-        table = self.codec_.encode(X, verbose=self.verbose).to(self.device_)
+        cells = self.codec_.read(X, verbose=self.verbose)
+        table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "bound", m) for m in range(num_draws)]
         bound = torch.stack([self._method.nll_bound(table, s, verbose=self.verbose) for s in seeds]).mean(0)
         return pd.Series(bound.numpy(), index=X.index, name="negative_log_likelihood_bound")
@@ -453,11 +457,11 @@ class MissDiff(Parameters):
         try:
             model = cls(**from_json(meta["parameters"]), device=device, backend=backend)
             model.config_, model.seed_ = from_dict(meta["config"]), meta["seed"]
-            codec = Codec.from_state(meta["codec"], part(tensors, "codec"))
-            model._learn_columns(codec, is_array=meta.get("array", False))
-            model.history_ = pd.DataFrame(meta["history"])
             model.device_ = resolve_device(device)
             ops = resolve_backend(backend, model.device_)
+            codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
+            model._learn_columns(codec, is_array=meta.get("array", False))
+            model.history_ = pd.DataFrame(meta["history"])
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
             model._method.load(tensors)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:

@@ -13,8 +13,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from missdiff_fast._checks import check_count
 from missdiff_fast._engine.random import check_seed
-from missdiff_fast._validation import check_count
 from missdiff_fast.diffusion.process import Process
 
 MOST_COLUMNS = 16

@@ -5,15 +5,18 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import torch
 
+from missdiff_fast._engine.backend import resolve_backend
 from missdiff_fast.ops import reference
-from missdiff_fast.table import Codec, EncodedTable
-from missdiff_fast.table.cells import Markers, read_cells
+from missdiff_fast.table import Codec, EncodedTable, read_frame
+from missdiff_fast.table.cells import Markers
+from missdiff_fast.table.reading import read_cells
 
 _BASE: dict[str, list[object]] = {
     "number": [3, 1, 4, 1, 5, 9, 2, 6],
@@ -68,6 +71,28 @@ def _with_hole(column: pd.Series) -> pd.Series:
     )
     assert column.dtype == dtype
     return column
+
+
+def fit_codec(frame: pd.DataFrame, *, max_categories: int = 100, verbose: bool = False, **options: Any) -> Codec:
+    """A codec that learnt a frame, with the options of `read_frame`."""
+    ops = resolve_backend("auto", torch.device("cpu"))
+    cells = read_frame(frame, verbose=verbose, **options)
+    return Codec.fit(cells, ops=ops, max_categories=max_categories, verbose=verbose)
+
+
+def encode(codec: Codec, frame: pd.DataFrame, *, seed: int | None = None, **options: Any) -> EncodedTable:
+    """A frame encoded, with the options of `Codec.read`."""
+    return codec.encode(codec.read(frame, **options), seed=seed, verbose=options.get("verbose", False))
+
+
+def fill(codec: Codec, frame: pd.DataFrame, filled: pd.DataFrame, *, verbose: bool = False) -> pd.DataFrame:
+    """A frame filled from another."""
+    return codec.fill(codec.read(frame, verbose=verbose), filled, verbose=verbose)
+
+
+def check_constants(codec: Codec, frame: pd.DataFrame) -> None:
+    """Check the constants of partly known rows."""
+    codec.check_constants(codec.read(frame, partial=True))
 
 
 def missing_cells(frame: pd.DataFrame, missing_values: Sequence[object] = ()) -> np.ndarray:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
 import torch
+from batches import LAYOUTS, make_table
 from torch import nn
 
 from missdiff_fast._engine.backend import NativeBackend, ReferenceBackend, resolve_backend
 from missdiff_fast._engine.device import resolve_device
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.protocols import Tile
+from missdiff_fast._engine.random import make_key
+from missdiff_fast._engine.refinement import Networks, run_phases
+from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
+from missdiff_fast.config import Config, SolverConfig, TrainingConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
-from missdiff_fast.ops import _library
+from missdiff_fast.ops import _library, _native
 from missdiff_fast.table import Layout
 
 CPU = torch.device("cpu")
@@ -64,6 +72,24 @@ def test_a_broken_extension_is_never_passed_over(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_library, "load", broken)
     with pytest.raises(ImportError, match="built for torch"):
         resolve_backend("auto", CPU)
+
+
+def test_the_reference_trains_draws_and_imputes_without_the_extension(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> bool:
+        raise ImportError("built for torch 2.13, found 2.9")
+
+    for name in ("load", "load_cuda", "without_cuda"):
+        monkeypatch.setattr(_library, name, broken)
+    monkeypatch.setattr(_native, "_loaded", None)  # whatever an earlier test has loaded
+    with pytest.raises(ImportError, match="built for torch"):
+        NativeBackend().uniform(torch.arange(2), 1, make_key(0, 0))
+    backend, table = resolve_backend("reference", CPU), make_table(LAYOUTS["mixed"], 300)
+    network = Denoiser(table.layout, 8, 1)
+    networks = Networks(network, network)
+    config = replace(Config(), training=TrainingConfig(steps=3, batch_size=32), solver=SolverConfig(steps=2))
+    run_phases(networks, table, config, backend, 0, History(), rounds=1)
+    assert bool(fill(networks.generator, table, config.solver, backend, 0).observed().all())
+    assert len(list(one_pass(networks.imputer, table, backend))) == 1
 
 
 @pytest.mark.parametrize("kind", [NativeBackend, ReferenceBackend])

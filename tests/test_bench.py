@@ -196,16 +196,47 @@ def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any], tmp
     assert nothing.pop("gpu").startswith("No GPU figure has been measured yet")
     assert set(nothing.values()) == {"Not measured yet."}
     blocks = report.blocks({"full": run, "check": run}, {}, {}, pd.DataFrame(), has_plot=True)
-    lines = blocks["ratios"].splitlines()
-    assert "| `perturb` | 7.0 | 4.5 | - | 20 % of copy |" in lines
-    assert "| `decode` | - | - | - | - |" in lines
+    lines = blocks["times"].splitlines()
+    assert "| `decode` | - | - | - | - | - | - | - |" in lines
     assert lines[-1].startswith("8,192 rows, least times of up to 60 rounds: Some CPU, 2 cores, 1 threads, SIMD avx2; ")
     assert lines[-1].endswith("missdiff_fast 0.1.0 at abc1234.")
-    assert "| `perturb` | 100.0 | 700.0 | 450.0 | - | 7.00 | 4.50 | - |" in blocks["times"].splitlines()
+    assert "| `perturb` | 100.0 | 700.0 | 450.0 | - | 7.00 | 4.50 | - |" in lines
     assert "| `perturb` | 0.3 GB | 3 GB/s | 15 GB/s | 20 % of copy |" in blocks["roofline"].splitlines()
     assert "| sampler, `mlp_sample` | 2.00 |" in blocks["check"].splitlines()
     report.plot_shares(run, tmp_path / "shares.png")
     assert (tmp_path / "shares.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_of_the_readme(modules: dict[str, ModuleType], run: dict[str, Any]) -> None:
+    table = modules["report"].figures.table
+    nothing = table(pd.DataFrame(), pd.DataFrame(), {}, {}, []).splitlines()
+    assert nothing[-1] == "| On a GPU | not measured | - |"
+    assert all(line.endswith("| - | - |") for line in nothing[2:-1])
+    quality = pd.DataFrame(
+        {
+            "mechanism": ["independent", "independent", "mar"],
+            "overall": [97.0, 98.0, 0.0],
+            "auroc": [0.8, 0.9, 0.0],
+            "rmse": [0.1, 0.1, 0.0],
+            "category_error": [20.0, 30.0, 0.0],
+            "mean_mode_rmse": [0.2, 0.2, 0.0],
+            "mean_mode_category_error": [40.0, 40.0, 0.0],
+        }
+    )
+    steps = [{"fit": {"seconds": fit}, "sample": {"seconds": 7.0}} for fit in (1.0, 38.4, 39.0)]
+    scale = {"runs": [{"rows": rows, "steps": step} for rows, step in zip((10, 2000, 2000), steps, strict=True)]}
+    full = table(quality, pd.DataFrame({"csv_to_rows_s": [29.4, 25.0]}), scale, run, [{}])
+    cells = [line.split(" | ", 1)[1] for line in full.splitlines()[2:]]
+    assert cells[:4] == [
+        "97.5 | - |",
+        "0.850 | - |",
+        "0.100 | 0.200, column means |",
+        "25.0 % | 40.0 %, column modes |",
+    ]
+    assert cells[4:7] == ["25 to 29 s | - |", "38 to 39 s | - |", "7 s | - |"]
+    assert "2,000 rows, 73 columns, fit" in full
+    assert cells[9] == "- | 2.0 times as long in eager PyTorch |"
+    assert "not measured" not in full
 
 
 def test_a_profile_sums_to_the_whole(modules: dict[str, ModuleType]) -> None:

@@ -1,4 +1,4 @@
-"""The code of README.md and docs/ runs as printed, but for the number of training steps; links lead somewhere."""
+"""The code of README.md and docs/ runs as printed, with fewer training steps; links and commands are real."""
 
 from __future__ import annotations
 

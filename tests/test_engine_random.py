@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -41,9 +42,18 @@ def test_out_of_range(seed: int) -> None:
         check_seed(seed)
 
 
-@pytest.mark.parametrize("seed", [1.0, "1", True, np.random.RandomState(0)])
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generators_draw_a_seed_each_time(make: Callable[[int], np.random.Generator]) -> None:
+    first, second = make(0), make(0)
+    seeds = [check_seed(first), check_seed(first)]
+    assert seeds == [check_seed(second), check_seed(second)]
+    assert seeds[0] != seeds[1]
+    assert all(0 <= seed < 2**64 for seed in seeds)
+
+
+@pytest.mark.parametrize("seed", [1.0, "1", True, [1]])
 def test_other_types(seed: object) -> None:
-    with pytest.raises(TypeError, match="random_state must be None or an integer"):
+    with pytest.raises(TypeError, match="random_state must be None, an integer or a NumPy generator, got"):
         check_seed(seed)
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import refused
+from frames import fit_codec
 
 from missdiff_fast import errors
 from missdiff_fast.cli import build_parser, main
 from missdiff_fast.cli.commands import NAMES
 from missdiff_fast.cli.errors import Wording, message
-from missdiff_fast.table import Codec
 from missdiff_fast.table.schema import _FAULTS, check_frame
 
 ARGUMENTS = {
@@ -132,7 +132,7 @@ def test_faults_of_columns_are_said_for_the_command(kind: str) -> None:
 def test_errors_have_their_parts() -> None:
     frame = pd.DataFrame({"x": [1.0, np.inf], "y": [None, None], "z": [1.0, 2.0]})
     with pytest.raises(ValueError, match="infinite values") as caught:
-        Codec.fit(frame)
+        fit_codec(frame)
     error = caught.value
     assert isinstance(error, errors.DataError)
     assert (error.kind, error.columns) == ("infinite", ("x",))
@@ -188,8 +188,8 @@ def test_types_of_errors() -> None:
 def test_advice_for_strings_keeps_missing_cells(column: pd.Series) -> None:
     frame = pd.DataFrame({"c": column, "x": [1.0, 2.0, 3.0, 4.5]})
     with pytest.raises((TypeError, ValueError), match=r"\.astype\('string'\)"):
-        Codec.fit(frame)
-    codec = Codec.fit(frame.assign(c=frame["c"].astype("string")))
+        fit_codec(frame)
+    codec = fit_codec(frame.assign(c=frame["c"].astype("string")))
     assert not {"nan", "None", "<NA>"} & set(codec.category_values("c"))
     assert len(codec.category_values("c")) == 2
 

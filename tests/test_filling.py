@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from frames import every_dtype
+from frames import every_dtype, fill, fit_codec
 
 from missdiff_fast.table import Codec
 
@@ -22,8 +22,8 @@ def constant_draw(codec: Codec, rows: int) -> pd.DataFrame:
 def test_every_dtype_is_filled_and_kept(name: str) -> None:
     index = pd.Index([5, 5, "a", 1.5, None, 0, 1, 2], name="row")
     frame = pd.DataFrame({"x": every_dtype()[name].set_axis(index), "other": pd.Series(range(8), index=index)})
-    codec = Codec.fit(frame)
-    filled = codec.fill(frame, constant_draw(codec, 8))
+    codec = fit_codec(frame)
+    filled = fill(codec, frame, constant_draw(codec, 8))
     assert filled.dtypes.equals(frame.dtypes)
     assert filled.index.equals(index)
     assert filled.index.name == "row"
@@ -41,7 +41,7 @@ def test_observed_cells_are_kept_bit_for_bit() -> None:
     )
     frame = pd.DataFrame({"x": payload.view(np.float64), "o": pd.Series(["a", None, "b", "a", "c"])})
     before = frame.copy(deep=True)
-    filled = Codec.fit(frame).fill(frame, constant_draw(Codec.fit(frame), 5))
+    filled = fill(fit_codec(frame), frame, constant_draw(fit_codec(frame), 5))
     assert filled["x"].to_numpy().view(np.uint64)[1:].tolist() == payload[1:].tolist()
     assert all(new is old for new, old in zip(filled["o"].drop(1), frame["o"].drop(1), strict=True))
     pd.testing.assert_frame_equal(frame, before)
@@ -52,20 +52,20 @@ def test_categories_keep_their_dtype(dtype: str) -> None:
     values = pd.Series([1, 2, 3]).astype("string" if dtype.startswith("string") else "int64").astype(dtype)
     kind = pd.CategoricalDtype(pd.Index(values, dtype=dtype))
     frame = pd.DataFrame({"x": pd.Categorical.from_codes([0, 1, -1, 2], dtype=kind), "y": [1.0, 2.0, 3.0, 4.0]})
-    codec = Codec.fit(frame)
-    filled = codec.fill(frame, constant_draw(codec, 4))["x"]
+    codec = fit_codec(frame)
+    filled = fill(codec, frame, constant_draw(codec, 4))["x"]
     assert filled.dtype == kind
     assert filled.cat.categories.dtype == dtype
     assert filled.tolist() == [values[0], values[1], values[1], values[2]]
     narrow = frame.assign(x=frame["x"].cat.remove_categories([values[1]]))
-    assert codec.fill(narrow, constant_draw(codec, 4))["x"].cat.categories.dtype == dtype
+    assert fill(codec, narrow, constant_draw(codec, 4))["x"].cat.categories.dtype == dtype
 
 
 def test_order_of_the_frame_is_kept() -> None:
     frame = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": ["x", "y", None, "x"]})
-    codec = Codec.fit(frame)
+    codec = fit_codec(frame)
     turned = frame[["b", "a"]]
-    filled = codec.fill(turned, constant_draw(codec, 4))
+    filled = fill(codec, turned, constant_draw(codec, 4))
     assert list(filled.columns) == ["b", "a"]
     assert filled["a"].tolist() == [1.0, 3.0, 3.0, 4.0]
     assert filled["b"].tolist() == ["x", "y", "y", "x"]
@@ -75,25 +75,25 @@ def test_markers_are_replaced_in_the_learnt_dtype() -> None:
     frame = pd.DataFrame(
         {"n": ["1", "?", "3", "7"], "f": ["1.5", "2", "?", "4"], "s": ["a", "?", "b", "a"], "i": [-200, 5, 6, 7]}
     )
-    codec = Codec.fit(frame, missing_values=["?", -200])
-    filled = codec.fill(frame, constant_draw(codec, 4))
+    codec = fit_codec(frame, missing_values=["?", -200])
+    filled = fill(codec, frame, constant_draw(codec, 4))
     assert [str(dtype) for dtype in filled.dtypes] == ["Int64", "float64", "object", "int64"]
     assert filled["n"].tolist() == [1, 3, 3, 7]
     assert filled["f"].tolist() == [1.5, 2.0, 2.0, 4.0]
     assert filled["s"].tolist() == ["a", "b", "b", "a"]
     assert filled["i"].tolist() == [6, 5, 6, 7]
     later = pd.DataFrame({"n": ["1.5", "?"], "f": ["3", "2"], "s": ["a", "a"], "i": [1, 2]})
-    assert codec.fill(later, constant_draw(codec, 2))["n"].tolist() == [1.5, 3.0], "an observed 1.5 stays 1.5"
+    assert fill(codec, later, constant_draw(codec, 2))["n"].tolist() == [1.5, 3.0], "an observed 1.5 stays 1.5"
 
 
 def test_a_dtype_that_can_not_hold_the_fill_gives_way_to_the_learnt_one() -> None:
-    codec = Codec.fit(pd.DataFrame({"x": [0.25, 0.5, 0.75], "k": ["a", "b", "c"]}), missing_values=[-1])
+    codec = fit_codec(pd.DataFrame({"x": [0.25, 0.5, 0.75], "k": ["a", "b", "c"]}), missing_values=[-1])
     frame = pd.DataFrame({"x": [3, -1], "k": pd.Categorical(["a", None], categories=["a"])})
-    filled = codec.fill(frame, constant_draw(codec, 2))
+    filled = fill(codec, frame, constant_draw(codec, 2))
     assert filled["x"].tolist() == [3.0, 0.5]
     assert filled["k"].tolist() == ["a", "b"]
     nothing = pd.DataFrame({"x": [None, None], "k": [np.nan, np.nan]})
-    filled = codec.fill(nothing, constant_draw(codec, 2))
+    filled = fill(codec, nothing, constant_draw(codec, 2))
     assert filled["x"].tolist() == [0.5, 0.5]
     assert filled["x"].dtype == "float64"
     assert filled["k"].tolist() == ["b", "b"]
@@ -113,40 +113,40 @@ def test_observed_integers_are_kept_where_the_learnt_dtype_would_change_them(
     learnt: object, later: object, kept: list[object]
 ) -> None:
     numbers = pd.to_numeric(learnt) if isinstance(learnt, list) and "?" not in learnt else learnt
-    codec = Codec.fit(pd.DataFrame({"x": numbers, "other": [1, 2, 3]}), missing_values=["?"])
+    codec = fit_codec(pd.DataFrame({"x": numbers, "other": [1, 2, 3]}), missing_values=["?"])
     layout = codec.layout
     draw = codec.decode(
         torch.ones(2, layout.num_continuous, dtype=torch.int32),
         torch.ones(2, layout.num_categorical, dtype=torch.int16),
     )
-    filled = codec.fill(pd.DataFrame({"x": later, "other": [1, 2]}), draw)
+    filled = fill(codec, pd.DataFrame({"x": later, "other": [1, 2]}), draw)
     assert filled["x"].tolist() == kept
 
 
 def test_nothing_missing_gives_the_frame() -> None:
     frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]})
-    codec = Codec.fit(frame)
-    pd.testing.assert_frame_equal(codec.fill(frame, constant_draw(codec, 3)), frame)
+    codec = fit_codec(frame)
+    pd.testing.assert_frame_equal(fill(codec, frame, constant_draw(codec, 3)), frame)
     with pytest.raises(ValueError, match="filled has 2 rows, the frame 3"):
-        codec.fill(frame, constant_draw(codec, 2))
-    assert codec.fill(frame.head(0), constant_draw(codec, 0)).shape == (0, 2)
+        fill(codec, frame, constant_draw(codec, 2))
+    assert fill(codec, frame.head(0), constant_draw(codec, 0)).shape == (0, 2)
 
 
 def test_ordered_categories_get_the_learnt_order() -> None:
     sizes = pd.CategoricalDtype(["low", "mid", "high", "none"], ordered=True)
     frame = pd.DataFrame({"k": pd.Categorical(["low", "mid", "high", "mid"], dtype=sizes), "y": [1.0, 2.0, 3.0, 4.0]})
-    codec = Codec.fit(frame)
+    codec = fit_codec(frame)
     part = pd.DataFrame({"k": pd.Categorical(["low", "high", None], ["low", "high"], ordered=True), "y": [1.0, 2, 3]})
-    filled = codec.fill(part, constant_draw(codec, 3))["k"]
+    filled = fill(codec, part, constant_draw(codec, 3))["k"]
     assert filled.tolist() == ["low", "high", "mid"]
     assert filled.dtype == sizes
     loose = part.assign(k=part["k"].cat.as_unordered())
-    assert list(codec.fill(loose, constant_draw(codec, 3))["k"].cat.categories) == ["low", "high", "mid"]
+    assert list(fill(codec, loose, constant_draw(codec, 3))["k"].cat.categories) == ["low", "high", "mid"]
     whole = part.assign(k=pd.Categorical(["low", "mid", None], ["low", "mid"], ordered=True))
-    assert codec.fill(whole, constant_draw(codec, 3))["k"].dtype == whole["k"].dtype, "it holds what is filled in"
-    marked = Codec.fit(frame, missing_values=["?"])
+    assert fill(codec, whole, constant_draw(codec, 3))["k"].dtype == whole["k"].dtype, "it holds what is filled in"
+    marked = fit_codec(frame, missing_values=["?"])
     part = part.assign(k=pd.Categorical(["low", "high", "?"], ["?", "low", "high"], ordered=True))
-    assert marked.fill(part, constant_draw(marked, 3))["k"].dtype == sizes
+    assert fill(marked, part, constant_draw(marked, 3))["k"].dtype == sizes
 
 
 @pytest.mark.parametrize("learnt", [["low", "mid", "high"], None])
@@ -155,11 +155,11 @@ def test_an_order_that_is_not_known_is_no_guess(learnt: list[str] | None, given:
     cells = pd.Series(["low", "mid", "high", "mid"])
     if learnt:
         cells = cells.astype(pd.CategoricalDtype(learnt, ordered=True))
-    codec = Codec.fit(pd.DataFrame({"k": cells, "y": [1.0, 2.0, 3.0, 4.0]}))
+    codec = fit_codec(pd.DataFrame({"k": cells, "y": [1.0, 2.0, 3.0, 4.0]}))
     part = pd.DataFrame({"k": pd.Categorical(["low", "high", None], given, ordered=True), "y": [1.0, 2.0, 3.0]})
     draw = constant_draw(codec, 3).assign(k=pd.Series(["mid"] * 3, dtype=cells.dtype))
     if learnt and given == ["low", "high"]:
-        assert codec.fill(part, draw)["k"].cat.categories.tolist() == learnt
+        assert fill(codec, part, draw)["k"].cat.categories.tolist() == learnt
         return
     with pytest.raises(ValueError, match=r"column 'k'.*'mid'.*low.*cat\.as_unordered"):
-        codec.fill(part, draw)
+        fill(codec, part, draw)

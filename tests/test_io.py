@@ -14,7 +14,7 @@ import pyarrow.feather as feather
 import pytest
 
 from missdiff_fast.table import read_table, write_table
-from missdiff_fast.table.io import write_atomically
+from missdiff_fast.table.atomic import write_atomically
 
 FRAME = pd.DataFrame(
     {

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from frames import fit_codec
 
 from missdiff_fast.datasets import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, load_mimic4ed
 from missdiff_fast.datasets.mimic4ed import _flag
-from missdiff_fast.table import Codec
 
 ROWS = 30
 COLUMNS = [*MIMIC4ED_CATEGORICAL, *MIMIC4ED_CONTINUOUS]
@@ -187,7 +187,7 @@ def test_the_model_takes_it_as_46_categorical_and_27_continuous_columns(tmp_path
         if name not in ("age", "ed_los"):
             frame[name] = frame[name] + (np.arange(ROWS) + j) % 3
     rows = load(frame, tmp_path)
-    kinds = {column.name: column.kind for column in Codec.fit(rows.reset_index(drop=True)).schema}
+    kinds = {column.name: column.kind for column in fit_codec(rows.reset_index(drop=True)).schema}
     assert {name for name, kind in kinds.items() if kind == "categorical"} == set(MIMIC4ED_CATEGORICAL)
     assert {name for name, kind in kinds.items() if kind == "continuous"} == set(MIMIC4ED_CONTINUOUS)
 

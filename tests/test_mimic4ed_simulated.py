@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from frames import fit_codec
 
 from missdiff_fast.datasets import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, simulate_mimic4ed
 from missdiff_fast.datasets.mimic4ed import COUNTS, FLAGS, MEASURED, VALID_RANGES
 from missdiff_fast.datasets.mimic4ed_simulated import _FLAGS, _VITALS, NATURAL_MISSING
 from missdiff_fast.missingness import hide
-from missdiff_fast.table import Codec
 
 ROWS = 50_000
 
@@ -28,7 +28,7 @@ def test_shape_and_dtypes_are_those_of_the_loader(rows: pd.DataFrame) -> None:
     assert set(dtypes[list(FLAGS)]) == {"bool"}
     assert set(dtypes[["age", *COUNTS, "n_med", "n_medrecon"]]) == {"int64"}
     assert set(dtypes[[*MEASURED, "ed_los"]]) == {"float64"}
-    schema = Codec.fit(rows).schema
+    schema = fit_codec(rows).schema
     assert set(schema.categorical) == set(MIMIC4ED_CATEGORICAL)
     assert set(schema.continuous) == set(MIMIC4ED_CONTINUOUS)
 

@@ -322,7 +322,7 @@ class TestRefusals:
             hide(mixed(), "row", True)
         with pytest.raises(TypeError, match="X must be a pandas DataFrame, got ndarray"):
             hide(mixed().to_numpy(), "row", 0.2)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="random_state must be None or an integer, got str"):
+        with pytest.raises(TypeError, match="random_state must be None, an integer or a NumPy generator, got str"):
             hide(mixed(), "row", 0.2, "0")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"random_state must lie in \[0, 2\*\*64\), got -1"):
             hide(mixed(), "mar", 0.2, -1)

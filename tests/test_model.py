@@ -594,7 +594,7 @@ class TestParameters:
             MissDiff(refine=refine).fit(table)
 
     def test_the_paper_has_no_refinement(self, table: pd.DataFrame) -> None:
-        with pytest.raises(ValueError, match="preset 'paper' has no refinement, got refine=2: leave it out"):
+        with pytest.raises(ValueError, match="preset 'paper' has no refinement: leave out refine=2"):
             MissDiff(preset="paper", refine=2).fit(table)
         small = {"steps": 1, "width": 8, "blocks": 1, "settings": {"network.heads": 1, "diffusion.steps": 2}}
         assert MissDiff(preset="paper", refine=0, **small).fit(table).fitted  # type: ignore[arg-type]

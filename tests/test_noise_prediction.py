@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from frames import encode
 
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.history import Progress
@@ -201,7 +202,7 @@ def test_the_loss_is_over_observed_cells(monkeypatch: pytest.MonkeyPatch) -> Non
     model = _fit(steps=3)
     table = _table()
     told = table[["x", "whole", "name"]].notna().any(axis=1)  # rows of holes and a constant teach nothing
-    observed = model.codec_.encode(table[told]).observed()
+    observed = encode(model.codec_, table[told]).observed()
     assert len(seen) == 3
     for rows, states in seen:
         assert torch.equal(states == NOISY, observed[rows])
@@ -280,7 +281,7 @@ def test_missing_cells_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) ->
     model = _fit(steps=1)
     method = model._method
     assert isinstance(method, NoisePrediction)
-    encoded = model.codec_.encode(table[codec_rows])
+    encoded = encode(model.codec_, table[codec_rows])
     cells, observed = method._model.min_max.encode(encoded), encoded.observed()
     rows = torch.arange(len(encoded))
     key = make_key(1, 0, "cpu")

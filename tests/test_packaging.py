@@ -122,7 +122,7 @@ def test_wheel_with_native_ops_loads_where_it_is_installed(sdist, tmp_path):
         archive.extractall(installed)
     names = {path.name for path in (installed / "missdiff_fast").iterdir()}
     assert f"_C{sysconfig.get_config_var('EXT_SUFFIX')}" in names
-    program = "from missdiff_fast import _library as l; print(l.__file__, l.load(), l.build_info()['native'])"
+    program = "from missdiff_fast.ops import _library as l; print(l.__file__, l.load(), l.build_info()['native'])"
     shown = run("-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).stdout.strip()
     assert shown == f"{installed}/missdiff_fast/ops/_library.py True yes"
 

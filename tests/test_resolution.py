@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-
-from missdiff_fast.table import Codec
+from frames import encode, fit_codec
 
 
 def means(values: object, standardised: list[float]) -> pd.Series:
-    codec = Codec.fit(pd.DataFrame({"x": values}))
+    codec = fit_codec(pd.DataFrame({"x": values}))
     assert codec.schema["x"].kind == "continuous"
     z = torch.tensor(standardised, dtype=torch.float64)[:, None]
     return codec.decode_means(z, torch.zeros(len(z), 0, dtype=torch.int16))["x"]
@@ -69,8 +68,8 @@ def test_integers_are_whole(dtype: str) -> None:
 )
 def test_large_integers(values: list[int], dtype: str) -> None:
     frame = pd.DataFrame({"x": pd.Series(values, dtype=dtype)})
-    codec = Codec.fit(frame)
-    got = codec.decode_means(codec.encode(frame).values.double(), torch.zeros(3, 0, dtype=torch.int16))["x"]
+    codec = fit_codec(frame)
+    got = codec.decode_means(encode(codec, frame).values.double(), torch.zeros(3, 0, dtype=torch.int16))["x"]
     spread = max(values) - min(values)
     for found, value in zip(got.tolist(), values, strict=True):
         assert abs(found - value) <= spread * 1e-6
@@ -113,8 +112,8 @@ def test_fractions_of_a_second(fraction: str, step: int) -> None:
 def test_nanoseconds_stay_exact_far_from_the_epoch() -> None:
     index = pd.DatetimeIndex(np.array([0, 1, 5], dtype="M8[ns]") + np.timedelta64(2**62, "ns"))
     frame = pd.DataFrame({"x": index})
-    codec = Codec.fit(frame)
-    got = codec.decode_means(codec.encode(frame).values, torch.zeros(3, 0, dtype=torch.int16))
+    codec = fit_codec(frame)
+    got = codec.decode_means(encode(codec, frame).values, torch.zeros(3, 0, dtype=torch.int16))
     pd.testing.assert_frame_equal(got, frame)
 
 
@@ -127,7 +126,7 @@ def test_timedeltas_and_objects() -> None:
 
 def test_a_local_midnight_that_does_not_exist_is_moved() -> None:
     days = pd.DatetimeIndex(["2018-11-01", "2018-11-03", "2018-11-05", "2018-11-07"]).tz_localize("America/Sao_Paulo")
-    codec = Codec.fit(pd.DataFrame({"x": days}))
+    codec = fit_codec(pd.DataFrame({"x": days}))
     got = codec.decode_means(torch.zeros(1, 1), torch.zeros(1, 0, dtype=torch.int16))["x"]
     assert got.tolist() == [pd.Timestamp("2018-11-04 01:00", tz="America/Sao_Paulo")]
 
@@ -136,6 +135,6 @@ def test_huge_and_tiny_floats() -> None:
     for scale in (1e300, 1e-300):
         values = np.array([1.0, 2.0, 4.0]) * scale
         frame = pd.DataFrame({"x": values})
-        codec = Codec.fit(frame)
-        got = codec.decode_means(codec.encode(frame).values, torch.zeros(3, 0, dtype=torch.int16))["x"]
+        codec = fit_codec(frame)
+        got = codec.decode_means(encode(codec, frame).values, torch.zeros(3, 0, dtype=torch.int16))["x"]
         np.testing.assert_allclose(got, values, rtol=1e-6)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from frames import fit_codec
 
-from missdiff_fast.table import Codec
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.schema import Refusals, check_frame
 
@@ -39,7 +39,7 @@ def test_duplicate_names_are_all_named() -> None:
 
 def test_schema_finds_columns_by_name_and_kind() -> None:
     frame = pd.DataFrame({"k": ["a", "b", "c"], 7: [1.0, 2.0, 4.0], "one": [5, 5, 5], "two": [0, 1, 1]})
-    schema = Codec.fit(frame).schema
+    schema = fit_codec(frame).schema
     assert schema.names == ("k", 7, "one", "two")
     assert len(schema) == 4
     assert (schema.continuous, schema.categorical, schema.constant) == ((7,), ("k", "two"), ("one",))

@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 import torch
 from batches import threads
-from frames import assert_same_cells, every_dtype, missing_cells, through
+from frames import assert_same_cells, encode, every_dtype, fill, fit_codec, missing_cells, through
 
-from missdiff_fast.table import Codec
-from missdiff_fast.table.groups import groups
+from missdiff_fast.table.chunks import chunks
 from missdiff_fast.table.threads import LEAST_ROWS, in_threads
 
 ROWS = LEAST_ROWS + 100
@@ -69,16 +68,16 @@ def test_the_callers_treatment_of_floating_point_errors_holds() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 100])
-def test_groups_are_all_columns_once(count: int) -> None:
-    schema = Codec.fit(long_frame(50)).schema
+def test_chunks_are_all_columns_once(count: int) -> None:
+    schema = fit_codec(long_frame(50)).schema
     with threads(count):
-        found = groups(schema)
-    assert [name for group in found for name in group.names] == [
+        found = chunks(schema)
+    assert [name for chunk in found for name in chunk.names] == [
         *schema.continuous,
         *schema.categorical,
         *schema.constant,
     ]
-    assert all(getattr(schema, group.kind)[group.columns] == group.names for group in found)
+    assert all(getattr(schema, chunk.kind)[chunk.columns] == chunk.names for chunk in found)
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -86,14 +85,14 @@ def test_threads_change_no_bit(count: int) -> None:
     frame = long_frame()
 
     def everything() -> tuple[list[torch.Tensor], list[pd.DataFrame]]:
-        codec = Codec.fit(frame)
+        codec = fit_codec(frame)
         tensors, frames = list(codec.state()[1].values()), []
         for seed in (None, 3):
-            table = codec.encode(frame, seed=seed)
+            table = encode(codec, frame, seed=seed)
             decoded = through(codec, table)
             means = codec.decode_means(table.values.nan_to_num(), table.codes.clamp(min=0))
             tensors += [table.continuous, table.values, table.codes]
-            frames += [decoded, means, codec.fill(frame, decoded)]
+            frames += [decoded, means, fill(codec, frame, decoded)]
         return tensors, frames
 
     with threads(1):
@@ -109,23 +108,23 @@ def test_threads_change_no_bit(count: int) -> None:
 
 def bad_fit(frame: pd.DataFrame) -> object:
     bad = frame.assign(a=np.inf, b=None, c=[[1]] * len(frame), d=np.where(np.arange(len(frame)) % 2, 1, "x"))
-    return Codec.fit(bad.astype({"d": object}))
+    return fit_codec(bad.astype({"d": object}))
 
 
 def bad_dtypes(frame: pd.DataFrame) -> object:
-    return Codec.fit(frame).encode(frame.assign(normal="x", **{"string object": 1.5, "number int8": np.inf}))
+    return encode(fit_codec(frame), frame.assign(normal="x", **{"string object": 1.5, "number int8": np.inf}))
 
 
 def other_dtypes(frame: pd.DataFrame) -> object:
-    return Codec.fit(frame).encode(frame.assign(normal="x", **{"string object": 1.5}))
+    return encode(fit_codec(frame), frame.assign(normal="x", **{"string object": 1.5}))
 
 
 def unseen(frame: pd.DataFrame) -> object:
-    return Codec.fit(frame).encode(frame.assign(**{"string object": "z", "string category": "y"}))
+    return encode(fit_codec(frame), frame.assign(**{"string object": "z", "string category": "y"}))
 
 
 def not_filled(frame: pd.DataFrame) -> object:
-    return Codec.fit(frame).fill(frame, frame.head(3))
+    return fill(fit_codec(frame), frame, frame.head(3))
 
 
 @pytest.mark.parametrize("work", [bad_fit, bad_dtypes, other_dtypes, unseen, not_filled])
@@ -140,9 +139,9 @@ def test_errors_tell_of_all_columns_in_their_order(work: Callable[[pd.DataFrame]
 
 def test_frames_share_no_memory_with_what_they_are_made_of() -> None:
     frame = long_frame().astype({"number int8": "float64"})
-    codec = Codec.fit(frame)
-    decoded = through(codec, codec.encode(frame))
-    filled = codec.fill(frame, decoded)
+    codec = fit_codec(frame)
+    decoded = through(codec, encode(codec, frame))
+    filled = fill(codec, frame, decoded)
     before = frame.copy(deep=True)
     for name in frame:
         for changed, kept in ((filled, frame), (filled, decoded)):
@@ -156,9 +155,9 @@ def test_frames_share_no_memory_with_what_they_are_made_of() -> None:
 def test_a_wide_frame_is_in_one_piece(recwarn: pytest.WarningsRecorder) -> None:
     """pandas warns of a frame in more than a hundred pieces when a column is added."""
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 120))).add_prefix("x")
-    codec = Codec.fit(frame)
-    decoded = through(codec, codec.encode(frame))
-    for made in (decoded, codec.fill(frame, decoded)):
+    codec = fit_codec(frame)
+    decoded = through(codec, encode(codec, frame))
+    for made in (decoded, fill(codec, frame, decoded)):
         made["new"] = 1
     assert len(recwarn) == 0
 
@@ -177,13 +176,13 @@ def test_memory_is_that_of_the_result_and_a_few_columns() -> None:
         work()
         return tracemalloc.get_traced_memory()[1] - before
 
-    codec = Codec.fit(frame)
+    codec = fit_codec(frame)
     bin_index, codes = torch.zeros(rows, 40, dtype=torch.int32), torch.zeros(rows, 40, dtype=torch.int16)
     with threads(2):
         tracemalloc.start()
         try:
-            fitted = peak(lambda: Codec.fit(frame))
-            taken = peak(lambda: codec.encode(frame, seed=0))
+            fitted = peak(lambda: fit_codec(frame))
+            taken = peak(lambda: encode(codec, frame, seed=0))
             given = peak(lambda: codec.decode(bin_index, codes))
         finally:
             tracemalloc.stop()

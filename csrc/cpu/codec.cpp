@@ -4,7 +4,7 @@
 
 namespace missdiff::cpu {
 
-// In the calling thread: the codec encodes several columns at the same time.
+// Runs in the calling thread, since the codec encodes several columns at once.
 void launch(const EncodeCall<Device>& call) {
   const double least = 0.5 / static_cast<double>(call.count);
   const int64_t N = call.cells.size(0), V = call.keys.size(0);

@@ -13,7 +13,7 @@
 
 namespace missdiff::cpu {
 
-// The columns that an offsets tensor describes, and the arrays that `Columns` points into.
+// Columns described by an offsets tensor, with the arrays that `Columns` points to.
 class ColumnsOf {
  public:
   ColumnsOf(const Tensor& offsets, int64_t width) {

@@ -4,8 +4,8 @@
 
 namespace missdiff::cpu {
 
-// The kernels for this processor, chosen once. The environment variable MISSDIFF_SIMD (baseline, avx2 or avx512) can
-// lower the choice, never raise it.
+// Kernels of the best instruction set that this processor has, chosen once. The environment variable MISSDIFF_SIMD
+// (baseline, avx2 or avx512) can choose a lower one.
 const Kernels& kernels();
 
 }  // namespace missdiff::cpu

@@ -24,7 +24,7 @@ class ThreadMemory {
 // long as the step.
 class KeptMemory {
  public:
-  // One step's use of it.
+  // The memory during one step.
   class Loan {
    public:
     Loan(KeptMemory& kept, size_t bytes) : kept_(kept) {

@@ -5,7 +5,7 @@
 #include "../calls/arguments.h"
 #include "kernels/perturb.h"
 
-// torch's headers declare it where USE_CUDA is defined, which other headers of theirs take for more.
+// torch's headers declare it only under USE_CUDA, which changes other headers too.
 extern "C" int32_t aoti_torch_get_current_cuda_stream(int32_t device_index, void** stream);
 extern "C" const char* missdiff_cuda_error(int error);
 
@@ -37,7 +37,7 @@ class ColumnsOf {
   Columns columns_;
 };
 
-// Makes the tensor's device the current one. Kernels are put on its current stream.
+// Makes the first tensor's device the current one. Kernels run on its current stream.
 class Device {
  public:
   using ColumnsOf = cuda::ColumnsOf;
@@ -48,7 +48,7 @@ class Device {
 
   explicit Device(const Tensor& first) : index_(first.get_device_index()), guard_(index_) {}
 
-  // A kernel that is given a pointer to another device's memory would fail late.
+  // A pointer to another device's memory would fail late, inside a kernel.
   void check(const Tensor& t, const char* name) const {
     STD_TORCH_CHECK(t.is_cuda() && t.get_device_index() == index_, name,
                     " must be on the same CUDA device as the op's first tensor, ", index_);

@@ -6,7 +6,7 @@
 namespace missdiff::cuda {
 namespace {
 
-// Calls `function` with the types of a table and of a prediction that may go with it.
+// Calls `function` with the C++ types of a table and of its prediction.
 template <class Function>
 void with_types(ScalarType table, ScalarType prediction, Function function) {
   if (table == ScalarType::Double) {

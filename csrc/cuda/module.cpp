@@ -1,5 +1,5 @@
-// The extension module `_cuda`. Importing it adds the ops' CUDA kernels to those of `_C`, which has to be loaded
-// before; its one function tells how it was built.
+// The extension module `_cuda`. Importing it registers CUDA kernels for the ops of `_C`, which must be loaded first;
+// build_info() describes the build.
 #include <pybind11/pybind11.h>
 
 namespace {

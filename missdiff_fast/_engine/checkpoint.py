@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from missdiff_fast.table.io import write_atomically
+from missdiff_fast.table.atomic import write_atomically
 
 _FORMAT = "missdiff_fast model"
 _VERSION = 1

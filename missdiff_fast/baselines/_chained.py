@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from missdiff_fast._checks import check_count
 from missdiff_fast._engine.random import derive
-from missdiff_fast._validation import check_count
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,7 +9,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from missdiff_fast.table import Codec, Layout
+from missdiff_fast._engine.backend import resolve_backend
+from missdiff_fast.table import Codec, Layout, TableCells
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,10 @@ class Encoder:
 
     Examples
     --------
-    >>> frame = pd.DataFrame({"age": [20, 30, 60], "sex": ["f", None, "m"]})
-    >>> encoder = Encoder.fit(frame)
-    >>> encoder.dense(encoder.encode(frame)).round(2).tolist()
+    >>> from missdiff_fast.table import read_frame
+    >>> cells = read_frame(pd.DataFrame({"age": [20, 30, 60], "sex": ["f", None, "m"]}))
+    >>> encoder = Encoder.fit(cells)
+    >>> encoder.dense(encoder.encode(cells)).round(2).tolist()
     [[0.0, 1.0, 0.0], [0.25, nan, nan], [1.0, 0.0, 1.0]]
     >>> encoder.decode(encoder.cells(np.array([[0.25, 0.3, 0.2]]))).iloc[0].to_dict()
     {'age': 30, 'sex': 'f'}
@@ -53,21 +54,11 @@ class Encoder:
         self.codec, self._low, self._span = codec, low, span
 
     @classmethod
-    def fit(
-        cls,
-        frame: pd.DataFrame,
-        categorical_columns: Sequence[str] | None = None,
-        missing_values: Sequence[object] = (),
-        max_categories: int = 100,
-    ) -> Encoder:
+    def fit(cls, cells: TableCells, max_categories: int = 100) -> Encoder:
         """Learn the columns of a table; errors are those of `missdiff_fast.table.Codec.fit`."""
-        codec = Codec.fit(
-            frame,
-            categorical_columns=categorical_columns,
-            missing_values=missing_values,
-            max_categories=max_categories,
-        )
-        values = _values(codec, frame)[0]
+        ops = resolve_backend("auto", torch.device("cpu"))
+        codec = Codec.fit(cells, ops=ops, max_categories=max_categories)
+        values = _values(codec, cells)[0]
         low = np.nanmin(values, axis=0)
         return cls(codec, low, np.nanmax(values, axis=0) - low)
 
@@ -76,9 +67,9 @@ class Encoder:
         """Which columns there are, constant ones apart."""
         return self.codec.layout
 
-    def encode(self, frame: pd.DataFrame) -> Cells:
-        """The cells of a table that has the learnt columns."""
-        values, codes = _values(self.codec, frame)
+    def encode(self, cells: TableCells) -> Cells:
+        """Cells that were read of a table with the learnt columns, or that the encoder was fitted on."""
+        values, codes = _values(self.codec, cells)
         return Cells((values - self._low) / self._span, codes)
 
     def decode(self, cells: Cells) -> pd.DataFrame:
@@ -109,8 +100,8 @@ class Encoder:
         return [slice(c, c + 1) for c in range(C)] + groups
 
 
-def _values(codec: Codec, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def _values(codec: Codec, cells: TableCells) -> tuple[np.ndarray, np.ndarray]:
     """Standardised values float64 ``[N, C]`` and codes int64 ``[N, K]``."""
-    table = codec.encode(frame)
+    table = codec.encode(cells)
     assert table.values is not None
     return table.values.numpy().astype(np.float64), table.codes.numpy().astype(np.int64)

@@ -12,6 +12,7 @@ from missdiff_fast._engine.device import plain_settings
 from missdiff_fast._engine.random import check_seed
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast.baselines._encoding import Cells, Encoder
+from missdiff_fast.table import TableCells, read_frame
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -73,12 +74,7 @@ class Imputer(ABC):
             Training diverged (of imputers that are trained by gradient).
         """
         self._check()
-        seed = check_seed(self.random_state)
-        encoder = Encoder.fit(X, categorical_columns, self.missing_values, self.max_categories)
-        cells = encoder.encode(X)
-        self.__dict__.pop("encoder_", None)  # a failed fit must not leave a model that looks fitted
-        self._learn(encoder, cells, seed)
-        self.encoder_, self.columns_ = encoder, encoder.codec.columns
+        self._fit_cells(self._read(X, categorical_columns))
         return self
 
     @plain_settings()
@@ -102,16 +98,39 @@ class Imputer(ABC):
         """
         if not hasattr(self, "encoder_"):
             raise NotFittedError("this imputer is not fitted: call fit first")
-        filled = self._fill(self.encoder_.encode(X))
-        return self.encoder_.codec.fill(X, self.encoder_.decode(filled))
+        return self._impute_cells(self.encoder_.codec.read(X))
 
+    @plain_settings()
     def fit_impute(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Fit on a table and fill its own holes."""
-        return self.fit(X, categorical_columns).impute(X)
+        self._check()
+        return self.fit_impute_cells(self._read(X, categorical_columns))
+
+    def fit_impute_cells(self, table: TableCells) -> pd.DataFrame:
+        """As `fit_impute`, of a table that was read."""
+        self._fit_cells(table)
+        return self._impute_cells(table)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, by name; ``deep``, which scikit-learn passes, changes nothing."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
+
+    def _read(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None) -> TableCells:
+        return read_frame(X, categorical_columns=categorical_columns, missing_values=self.missing_values)
+
+    def _fit_cells(self, table: TableCells) -> None:
+        """Learn from a table that was read."""
+        seed = check_seed(self.random_state)
+        encoder = Encoder.fit(table, self.max_categories)
+        cells = encoder.encode(table)
+        self.__dict__.pop("encoder_", None)  # a fit that fails leaves nothing that looks fitted
+        self._learn(encoder, cells, seed)
+        self.encoder_, self.columns_ = encoder, encoder.codec.columns
+
+    def _impute_cells(self, table: TableCells) -> pd.DataFrame:
+        """Fill a table that was read."""
+        filled = self._fill(self.encoder_.encode(table))
+        return self.encoder_.codec.fill(table, self.encoder_.decode(filled))
 
     def _check(self) -> None:
         """Refuse settings that cannot be used; those of this class are checked as they are used."""

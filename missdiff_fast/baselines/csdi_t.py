@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import derive, seeded
-from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite, epoch

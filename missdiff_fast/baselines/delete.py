@@ -9,8 +9,7 @@ import pandas as pd
 
 from missdiff_fast.baselines._completed import CompletedModel
 from missdiff_fast.model import MissDiff
-from missdiff_fast.table.cells import Markers, RefusedError, read_cells
-from missdiff_fast.table.schema import Name, Refusals, as_names, check_frame
+from missdiff_fast.table import TableCells, read_frame
 
 
 class NoCompleteRowError(ValueError):
@@ -59,28 +58,27 @@ def delete_incomplete(
          x  y
     0  1.0  a
     """
-    names, markers, refusals = check_frame(X), Markers.of(missing_values), Refusals()
-    named = set(as_names(categorical_columns) or ())
-    complete, numbers = np.ones(len(X), dtype=bool), dict[Name, np.ndarray]()
-    for position, name in enumerate(names):
-        try:
-            cells = read_cells(X.iloc[:, position], markers, parse="never" if name in named else "auto")
-        except RefusedError as refused:
-            refusals.add(name, refused)
-            continue
-        complete &= ~cells.missing
-        if cells.parsed:
-            numbers[name] = cells.per_cell()
-    refusals.raise_any()
-    if len(X) and not complete.any():
+    cells = read_frame(X, categorical_columns=categorical_columns, missing_values=missing_values)
+    cells.check()
+    complete = complete_rows(cells)
+    kept = X[complete].copy()
+    for name, column in cells.found.items():
+        if column.parsed:
+            kept[name] = column.per_cell()[complete]
+    return kept
+
+
+def complete_rows(cells: TableCells) -> np.ndarray:
+    """Where a row has no hole, bool ``[N]``; NoCompleteRowError if there are rows, but none without a hole."""
+    complete = np.ones(len(cells), dtype=bool)
+    for column in cells.found.values():
+        complete &= ~column.missing
+    if len(cells) and not complete.any():
         raise NoCompleteRowError(
-            f"no row is complete: each of the {len(X):,} has a hole. Use a method that keeps incomplete rows, "
+            f"no row is complete: each of the {len(cells):,} has a hole. Use a method that keeps incomplete rows, "
             "or drop the columns with the most holes"
         )
-    kept = X[complete].copy()
-    for name, values in numbers.items():
-        kept[name] = values[complete]
-    return kept
+    return complete
 
 
 class DiffDelete(CompletedModel):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from missdiff_fast._validation import check_count, check_positive
+from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast.baselines._chained import ChainedImputer, means_and_modes
 from missdiff_fast.baselines._encoding import Cells, Encoder
 from missdiff_fast.baselines._imputer import Imputer

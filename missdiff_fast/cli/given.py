@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._validation import in_dtype
+from missdiff_fast.table.given import in_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,9 @@ import pandas as pd
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
 from missdiff_fast.errors import Text
-from missdiff_fast.table.io import BINARY, check_writable, file_kind, read_table, write_table
+from missdiff_fast.table.atomic import check_writable
+from missdiff_fast.table.files import BINARY, file_kind
+from missdiff_fast.table.io import read_table, write_table
 from missdiff_fast.table.literals import are_whole_texts
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ def check_share(name: str, value: object) -> None:
         raise ValueError(f"{name} must be a number from 0 to 1, got {value!r}")
 
 
-def check_positive(name: str, value: object) -> None:
+def check_above_zero(name: str, value: object) -> None:
     """A finite number greater than 0."""
     if not _is_number(value) or not 0 < value < math.inf:  # type: ignore[operator]
         raise ValueError(f"{name} must be greater than 0 and finite, got {value!r}")

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from missdiff_fast.config._checks import (
+    check_above_zero,
     check_choice,
     check_least,
-    check_positive,
     check_share,
     check_whole,
     check_whole_or_none,
@@ -77,7 +77,7 @@ class ObjectiveConfig:
     def __post_init__(self) -> None:
         if not math.isfinite(self.log_sigma_mean):
             raise ValueError(f"objective.log_sigma_mean must be finite, got {self.log_sigma_mean}")
-        check_positive("objective.log_sigma_std", self.log_sigma_std)
+        check_above_zero("objective.log_sigma_std", self.log_sigma_std)
         for name in ("clean_share", "hidden_share", "impute_share"):
             check_share(f"objective.{name}", getattr(self, name))
         total = self.clean_share + self.hidden_share + self.impute_share
@@ -112,7 +112,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "epochs", "batch_size"):
             check_whole_or_none(f"training.{name}", getattr(self, name), 1)
-        check_positive("training.learning_rate", self.learning_rate)
+        check_above_zero("training.learning_rate", self.learning_rate)
         check_whole("training.warmup", self.warmup, 1)
         check_share("training.ema", self.ema)
 
@@ -153,8 +153,8 @@ class RefineConfig:
 
     def __post_init__(self) -> None:
         check_whole_or_none("refine.rounds", self.rounds, 0)
-        check_positive("refine.step_share", self.step_share)
-        check_positive("refine.rate_share", self.rate_share)
+        check_above_zero("refine.step_share", self.step_share)
+        check_above_zero("refine.rate_share", self.rate_share)
         check_share("refine.show", self.show)
         check_share("refine.trusted_rate", self.trusted_rate)
         check_least("refine.trusted_sigma", self.trusted_sigma, 0)
@@ -191,10 +191,10 @@ class SolverConfig:
     def __post_init__(self) -> None:
         check_choice("solver.precision", self.precision, ("bfloat16", "float32"))
         check_whole("solver.steps", self.steps, 1)
-        check_positive("solver.sigma_max", self.sigma_max)
+        check_above_zero("solver.sigma_max", self.sigma_max)
         if not 0 < self.sigma_min < self.sigma_max:
             raise ValueError(f"0 < solver.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
-        check_positive("solver.rho", self.rho)
+        check_above_zero("solver.rho", self.rho)
 
 
 @dataclass(frozen=True)

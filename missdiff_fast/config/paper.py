@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from missdiff_fast.config._checks import (
+    check_above_zero,
     check_choice,
     check_least,
-    check_positive,
     check_share,
     check_whole,
     check_whole_or_none,
@@ -50,7 +50,7 @@ class DiffusionConfig:
         check_whole("diffusion.steps", self.steps, 2)
         if not 0 < self.beta_min <= self.beta_max < 1:
             raise ValueError(f"0 < diffusion.beta_min <= beta_max < 1, got {self.beta_min} and {self.beta_max}")
-        check_positive("diffusion.sigma_max", self.sigma_max)
+        check_above_zero("diffusion.sigma_max", self.sigma_max)
         if not 0 < self.sigma_min < self.sigma_max:
             raise ValueError(f"0 < diffusion.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
         if self.steps > _MOST_STEPS:
@@ -120,11 +120,11 @@ class EpochsConfig:
         check_whole("training.epochs", self.epochs, 1)
         check_whole_or_none("training.steps", self.steps, 1)
         check_whole("training.batch_size", self.batch_size, 1)
-        check_positive("training.learning_rate", self.learning_rate)
+        check_above_zero("training.learning_rate", self.learning_rate)
         check_least("training.weight_decay", self.weight_decay, 0)
         for share in self.milestones:
             check_share("each of training.milestones", share)
-        check_positive("training.decay", self.decay)
+        check_above_zero("training.decay", self.decay)
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
         """Steps and batch size for a table.

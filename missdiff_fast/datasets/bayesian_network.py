@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast._engine.random import check_seed
-from missdiff_fast._validation import MAX_ROWS, check_count
 
 Reading = Literal["released", "text"]
 

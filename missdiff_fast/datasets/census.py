@@ -6,7 +6,7 @@ from importlib import resources
 
 import pandas as pd
 
-from missdiff_fast._validation import check_count
+from missdiff_fast._checks import check_count
 
 CENSUS_CONTINUOUS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 NUM_TRAIN, NUM_TEST = 16_000, 4_000

@@ -11,8 +11,8 @@ from statistics import NormalDist
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast._engine.random import check_seed
-from missdiff_fast._validation import MAX_ROWS, check_count
 from missdiff_fast.datasets.mimic4ed import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, VITALS
 
 # Of the benchmark's training rows after cleaning.

@@ -16,6 +16,7 @@ from missdiff_fast.evaluate._tables import (
     continuous_columns,
     times_as_dtypes,
 )
+from missdiff_fast.table.strings import factorize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +92,7 @@ def hidden_cells(
             low, span = np.nanmin(whole), np.nanmax(whole) - np.nanmin(whole)
             values = np.stack([(as_numbers(part) - low) / (span or np.nan) for part in cells])
         else:
-            codes = pd.factorize(pd.concat([part.astype("object") for part in cells], ignore_index=True))[0]
+            codes = factorize(pd.concat([part.astype("object") for part in cells], ignore_index=True))[0]
             values = codes.reshape(len(cells), -1).astype(float)
         yield HiddenCells(str(column), column in numbers, np.flatnonzero(here), values[0], values[1:])
 

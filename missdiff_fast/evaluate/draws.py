@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._validation import check_count, check_positive
+from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast.evaluate._hidden import HiddenCells, hidden_cells
 
 if TYPE_CHECKING:

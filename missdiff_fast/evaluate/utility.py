@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._validation import check_count
+from missdiff_fast._checks import check_count
 from missdiff_fast.errors import argument_error
 from missdiff_fast.evaluate._features import Features
 from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points

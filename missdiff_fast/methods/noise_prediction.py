@@ -39,10 +39,12 @@ class NoisePrediction(Method):
     >>> from missdiff_fast._engine.backend import ReferenceBackend
     >>> from missdiff_fast.config import override
     >>> frame = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 4, "y": ["a", None, "b", "b"] * 4})
-    >>> codec = Codec.fit(frame)
+    >>> from missdiff_fast.table import read_frame
+    >>> cells = read_frame(frame)
+    >>> codec = Codec.fit(cells, ops=ReferenceBackend())
     >>> config = override(PaperConfig(), {"training.steps": 2, "diffusion.steps": 3, "network.channels": 8})
     >>> method = NoisePrediction(codec, config, torch.device("cpu"), ReferenceBackend())
-    >>> table = codec.encode(frame, seed=0)
+    >>> table = codec.encode(cells, seed=0)
     >>> method.fit(table, 0, History(), verbose=False)
     >>> method.draw(table, seed=0).isna().sum().to_dict()
     {'x': 0, 'y': 0}

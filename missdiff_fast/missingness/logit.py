@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.errors import Convert, DataError, Do, Drop, Remedy
-from missdiff_fast.table.cells import Markers, RefusedError, read_cells
+from missdiff_fast.table.cells import Markers, RefusedError
+from missdiff_fast.table.reading import read_cells
 
 _TOLERANCE = 1e-6  # of an intercept; the mean probability is then within a quarter of it
 

@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from missdiff_fast._checks import check_count
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import check_seed
-from missdiff_fast._validation import check_count
 from missdiff_fast.errors import argument_error
 from missdiff_fast.evaluate._tables import require
 from missdiff_fast.reproduce.data import digest
@@ -23,7 +23,8 @@ from missdiff_fast.reproduce.runs import Context, Run, execute
 from missdiff_fast.reproduce.scales import SCALES
 from missdiff_fast.reproduce.store import Store
 from missdiff_fast.reproduce.summary import summarise
-from missdiff_fast.table.io import write_atomically, write_table
+from missdiff_fast.table.atomic import write_atomically
+from missdiff_fast.table.io import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from missdiff_fast.reproduce.runs import key
-from missdiff_fast.table.io import check_writable, write_atomically
+from missdiff_fast.table.atomic import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

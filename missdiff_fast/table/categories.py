@@ -1,9 +1,11 @@
-"""Fewer categories."""
+"""Reducing a column's categories."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+
+from missdiff_fast.table.strings import factorize
 
 
 def cap_categories(series: pd.Series, keep: int, other: str = "other") -> pd.Series:
@@ -37,7 +39,7 @@ def cap_categories(series: pd.Series, keep: int, other: str = "other") -> pd.Ser
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
-    codes, uniques = pd.factorize(series)
+    codes, uniques = factorize(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(uniques))
     if len(counts) <= keep:
         return series

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -17,20 +16,21 @@ import torch
 from pandas.api.extensions import ExtensionArray
 from torch import Tensor
 
-from missdiff_fast.table.cells import Cells
+from missdiff_fast.table.cells import ColumnCells
+from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.dtypes import Dtype, key_dtype, restore
 from missdiff_fast.table.literals import are_large
 from missdiff_fast.table.resolution import Resolution
 
 MAX_VALUES = 65_536  # distinct values kept of a continuous column
-BLOCK = 32_768  # rows encoded at once: what is computed on the way stays in the processor's cache
+BLOCK = 32_768  # rows encoded at a time: intermediate results stay in the cache
 _REACH = np.finfo(np.float32).max
 
 
 def normal_quantile(u: np.ndarray) -> np.ndarray:
     """The standard normal's quantile function in float64."""
     quantiles = torch.from_numpy(np.array(u, dtype=np.float64))
-    # More at once PyTorch would share among threads, of which each column has one already.
+    # Larger blocks PyTorch would share among threads, but each column already has a thread.
     for start in range(0, len(quantiles), 16_384):
         block = quantiles[start : start + 16_384]
         torch.special.ndtri(block, out=block)
@@ -69,7 +69,7 @@ class Categorical:
     keys: np.ndarray  # [V]
 
     @classmethod
-    def fit(cls, dtype: Dtype, cells: Cells) -> Categorical:
+    def fit(cls, dtype: Dtype, cells: ColumnCells) -> Categorical:
         """Learn the observed categories: in the order of a category dtype, else ascending."""
         keys, _ = cells.distinct
         if not isinstance(dtype, pd.CategoricalDtype):
@@ -81,7 +81,7 @@ class Categorical:
         """The categories in the order of their codes, in the column's dtype."""
         return restore(self.keys, self.dtype, self.family)
 
-    def encode(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, cells: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """Codes int16 ``[N]``, -1 where missing, and the observed keys that are no known category."""
         keys, codes = cells.keys, cells.codes
         if codes is None:
@@ -131,7 +131,7 @@ class Continuous:
     resolution: Resolution
 
     @classmethod
-    def fit(cls, dtype: Dtype, cells: Cells) -> Continuous:
+    def fit(cls, dtype: Dtype, cells: ColumnCells) -> Continuous:
         """Learn the distribution of the observed cells."""
         values, counts = cells.distinct
         values = as_keys(values, dtype, cells.family)
@@ -154,7 +154,9 @@ class Continuous:
         """The kept values, in the column's dtype."""
         return restore(self.keys, self.dtype, self.family)
 
-    def encode(self, cells: Cells, generator: np.random.Generator | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def encode(
+        self, cells: ColumnCells, generator: np.random.Generator | None, ops: CodecOps
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Normal scores and standardised values of the cells, both float32, NaN where missing: by `BLOCK` rows.
 
         Ties are spread at random over their interval of ranks, or put in its middle without a generator.
@@ -163,17 +165,16 @@ class Continuous:
         keys = cells.per_cell()
         within = self.resolution.within(keys, ~cells.missing if cells.missing.any() else True)
         ranked, known = self._ranked(keys, ~cells.missing)
-        tables = [_tensor(array) for array in (known, np.append(0.0, self.cumulative), self.boundaries)]
-        ops = _ops()
+        own, ends, boundaries = map(_tensor, (known, np.append(0.0, self.cumulative), self.boundaries))
 
         def encode(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             given, missing = keys[rows], cells.missing[rows]
             holes = bool(missing.any())
             given = given[~missing] if holes else given
-            # Of one array mostly, and then it is cut out once.
+            # Usually both are one array: select its observed cells once.
             ranks = given if ranked is keys else ranked[rows][~missing]
             share = None if generator is None else torch.from_numpy(generator.random(len(given)))
-            scores = ops.encode(_tensor(ranks), *tables, self.count, share).numpy()
+            scores = ops.encode(_tensor(ranks), own, ends, boundaries, self.count, share).numpy()
             values = self.resolution.standardise(given, within)
             np.clip(values, -_REACH, _REACH, out=values)
             return (_spread(scores, ~missing), _spread(values, ~missing)) if holes else (scores, values)
@@ -185,8 +186,8 @@ class Continuous:
         given, keys = comparable(given, self.keys)
         if keys.dtype in (np.float32, np.float64, np.int64):
             return given, keys
-        # NumPy searches what the op does not: the column's own keys are odd numbers, the others the even ones between.
-        # (A missing cell may hold NaN, after which it takes the next one for less than it is.)
+        # Types that the op does not take are ranked here: the column's keys become odd numbers, cells between them even
+        # ones. (Only observed cells are searched: a NaN misleads NumPy about the cell after it.)
         place = np.zeros(len(given), dtype=np.int64)
         place[present] = np.searchsorted(keys, given[present])
         return 2 * place + (keys.take(place, mode="clip") == given), 2 * np.arange(len(keys)) + 1
@@ -209,7 +210,7 @@ Coder = Constant | Categorical | Continuous
 
 
 def _tensor(array: np.ndarray) -> Tensor:
-    # PyTorch takes no array that is read-only or runs backwards.
+    # PyTorch takes no read-only array and no negative stride.
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
@@ -218,13 +219,6 @@ def _spread(numbers: np.ndarray, where: np.ndarray) -> np.ndarray:
     result = np.full(len(where), np.nan, dtype=np.float32)
     result[where] = numbers
     return result
-
-
-def _ops() -> ModuleType:
-    # Imported late: the ops know the encoded table, a module of this package.
-    from missdiff_fast._engine.backend import resolve_backend
-
-    return resolve_backend("auto", torch.device("cpu"))
 
 
 def are_whole(numbers: np.ndarray) -> bool:

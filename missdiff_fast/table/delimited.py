@@ -7,31 +7,28 @@ import io
 import re
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, Do, Give, Pass, argument_error
+from missdiff_fast.errors import DataError, Do, Pass, argument_error
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
 from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import find_decimal, find_separator
+from missdiff_fast.table.text_rows import (
+    WHITESPACE,
+    Rows,
+    find_rows,
+    find_rows_of_holes,
+    require_even,
+    warn_of_blank_rows,
+)
 
 # What counts as missing in text. The word None is not among them: data sets use it as a category.
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A")
-WHITESPACE = r"\s+"
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Where the rows of a text lie: 1-based first and last line, number of fields, whether nothing is in them."""
-
-    first: np.ndarray
-    last: np.ndarray
-    fields: np.ndarray
-    blank: np.ndarray
 
 
 def read_delimited(
@@ -65,11 +62,11 @@ def read_delimited(
         decimal = find_decimal(lines, separator)
     elif decimal not in (".", ","):
         raise argument_error("decimal", f"must be '.' or ',', got {decimal!r}", decimal)
-    rows = _rows(lines, separator, source)
+    rows = find_rows(lines, separator, source)
     names, widths = _names(lines, rows, separator, header, source)
     strings = {name for name in names if str(name) in string_columns}
-    holes = _rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
-    _warn_of_blank_rows(rows, holes, len(names), source)
+    holes = find_rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
+    warn_of_blank_rows(rows, holes, len(names), source)
     # The parser passes over an empty line, but not over one that holds an empty cell in quotes.
     hole = (" " if separator == WHITESPACE else separator).join(['""'] * len(names))
     for at in np.flatnonzero(rows.blank):
@@ -129,52 +126,14 @@ def _has_zeros(table: str, separator: str, decimal: str) -> bool:
     return re.search(start + rest, f"\n{table}", re.ASCII) is not None
 
 
-def _rows(lines: list[str], separator: str, source: str) -> _Rows:
-    if separator == WHITESPACE:
-        spans = [(n, n, len(line.split()), not line.strip()) for n, line in enumerate(lines, 1)]
-    elif not any('"' in line for line in lines):
-        spans = [
-            (n, n, line.count(separator) + 1, not line.strip(separator + " \t")) for n, line in enumerate(lines, 1)
-        ]
-    else:
-        reader, spans, last = csv.reader(lines, delimiter=separator, skipinitialspace=True), [], 0
-        try:
-            for row in reader:
-                spans.append((last + 1, reader.line_num, len(row), not any(cell.strip() for cell in row)))
-                last = reader.line_num
-        except csv.Error as error:
-            if "field larger than" not in str(error):
-                raise ValueError(f"{source}, line {last + 1}: {error}: mend the line") from error
-            raise _unclosed(source, last + 1) from error
-        _require_closed_quotes(lines, int(spans[-1][0]), separator, source)
-    first, last_, fields, blank = np.array(spans, dtype=np.int64).reshape(-1, 4).T
-    return _Rows(first, last_, fields, blank.astype(bool))
-
-
-def _require_closed_quotes(lines: list[str], start: int, separator: str, source: str) -> None:
-    """Refuse a last row that ends within quotes; it may have swallowed any number of rows."""
-    try:
-        list(csv.reader(lines[start - 1 :], delimiter=separator, skipinitialspace=True, strict=True))
-    except csv.Error as error:
-        if "unexpected end of data" in str(error):
-            raise _unclosed(source, start) from error
-
-
-def _unclosed(source: str, line: int) -> ValueError:
-    return ValueError(
-        f'{source}, line {line}: a quote (") opens in the row that begins here and is not closed: close it, or write '
-        'one that belongs to the text twice ("") within quotes'
-    )
-
-
 def _names(
-    lines: list[str], rows: _Rows, separator: str, header: bool, source: str
+    lines: list[str], rows: Rows, separator: str, header: bool, source: str
 ) -> tuple[list[str] | list[int], tuple[int, int]]:
     """The columns' names, and how many of them the header and the rows below it have."""
     full = np.flatnonzero(~rows.blank)
     fields = rows.fields[full]
     if not header:
-        _require_even(rows, full, int(fields[0]), "the first row has", source)
+        require_even(rows, full, int(fields[0]), "the first row has", source)
         return list(range(int(fields[0]))), (int(fields[0]), int(fields[0]))
     at = full[0]
     head = [f"{line}\n" for line in lines[rows.first[at] - 1 : rows.last[at]]]  # a name in quotes may span lines
@@ -189,7 +148,7 @@ def _names(
     elif width != given + 1:
         width = given
     # One field more on every line is a separator at its end; whether nothing is in it shows once it is read.
-    _require_even(rows, full[1:], width, "the header has" if width == given else "most lines have", source)
+    require_even(rows, full[1:], width, "the header has" if width == given else "most lines have", source)
     names += [""] * (width - len(names))
     called = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
     twice = sorted({name for name in called if called.count(name) > 1})
@@ -205,51 +164,6 @@ def _names(
         )
         raise DataError("duplicate", problem, columns=twice, remedy=remedies)
     return called, (given, width)
-
-
-def _require_even(rows: _Rows, index: np.ndarray, width: int, than: str, source: str) -> None:
-    odd = index[rows.fields[index] != width]
-    if len(odd):
-        n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
-        others = ", ".join(map(str, rows.first[odd[1:4]])) + ", ..." * (len(odd) > 4)
-        others = f" (and {len(odd) - 1:,} more such: line{'s' if len(odd) > 2 else ''} {others})" if others else ""
-        problem = f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}"
-        remedies = (
-            Do("mend the lines (a separator within a value needs quotes)"),
-            Give("separator"),
-        )
-        raise DataError("fields", problem, value=n, remedy=remedies)
-
-
-def _rows_of_holes(
-    lines: list[str], rows: _Rows, width: int, header: bool, keep_blank_rows: bool, skip_rows: int
-) -> np.ndarray:
-    """Which of the blank rows are rows of the table whose cells are all missing."""
-    full = np.flatnonzero(~rows.blank)
-    place = np.arange(len(rows.blank))
-    below = place > full[0] if header else rows.first > skip_rows
-    if width > 1:
-        return rows.blank & below & (rows.fields > 1) & (keep_blank_rows | (place < full[-1]))
-    # In a single column an empty line is all that a missing cell leaves, unless it was written as a pair of quotes.
-    quoted = np.array([bool(lines[first - 1].strip()) for first in rows.first])
-    # After the newline of the last row comes one line more, which is none.
-    last = len(place) - 1 - (not lines[-1]) if keep_blank_rows else np.flatnonzero(~rows.blank | quoted)[-1]
-    return rows.blank & below & (place <= last)
-
-
-def _warn_of_blank_rows(rows: _Rows, holes: np.ndarray, width: int, source: str) -> None:
-    dropped = rows.blank & ~holes
-    if width > 1:
-        count = int((dropped & (rows.fields > 1)).sum())
-        if count:
-            warnings.warn(f"{source}: {count:,} blank rows were dropped", stacklevel=4)
-        return
-    count = int((dropped & (rows.first > rows.last[~dropped].max())).sum()) - 1
-    if count > 0:
-        warnings.warn(
-            f"{source}: {count:,} blank lines at its end were dropped; if they are missing cells, write NA in them",
-            stacklevel=4,
-        )
 
 
 def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse: bool) -> pd.Series:
@@ -281,7 +195,7 @@ def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse:
 
 
 def _without_empty_columns(
-    frame: pd.DataFrame, widths: tuple[int, int], rows: _Rows, header: bool, source: str
+    frame: pd.DataFrame, widths: tuple[int, int], rows: Rows, header: bool, source: str
 ) -> pd.DataFrame:
     given, width = widths
     for surplus in frame.columns[given:width]:

@@ -1,4 +1,4 @@
-"""The compact table that lives on the device: scores, codes, and nothing else."""
+"""The encoded table and the layout of its columns."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class EncodedTable:
     offsets: Tensor = field(init=False, repr=False)  # `Layout.offsets` on the table's device, int64 [K + 1]
 
     def __post_init__(self) -> None:
-        # Made at once: torch.compile cannot trace a cached property, which takes a lock before Python 3.12.
+        # Not a cached property: before Python 3.12 that takes a lock, which torch.compile cannot trace.
         object.__setattr__(self, "offsets", self.layout.offsets(self.device))
 
     def __len__(self) -> int:

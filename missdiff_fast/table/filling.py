@@ -1,4 +1,4 @@
-"""A column's missing cells filled."""
+"""Filling missing cells from another table."""
 
 from __future__ import annotations
 
@@ -7,19 +7,58 @@ import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
 from missdiff_fast.errors import Convert, DataError, Do
-from missdiff_fast.table.cells import Cells
-from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_series, restore
-from missdiff_fast.table.schema import Column
+from missdiff_fast.table.cells import ColumnCells
+from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_frame, as_series, restore
+from missdiff_fast.table.progress import column_bar
+from missdiff_fast.table.schema import Column, Name, Schema
+from missdiff_fast.table.strings import factorize
+from missdiff_fast.table.table_cells import TableCells
+from missdiff_fast.table.threads import in_threads
 
 
-def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Column) -> pd.Series:
+def fill_table(cells: TableCells, filled: pd.DataFrame, schema: Schema, *, verbose: bool) -> pd.DataFrame:
+    """The frame that was read, its missing cells filled; `missdiff_fast.table.Codec.fill` tells of all else."""
+    frame, names = cells.frame, [*cells.columns, *(name for name in schema.names if name not in cells.columns)]
+    absent = [name for name in names if name not in filled.columns]
+    if absent:
+        raise ValueError(f"filled has no column {absent[0]!r}: give all of {names}")
+    if len(filled) != len(frame):
+        raise ValueError(f"filled has {len(filled):,} rows, the frame {len(frame):,}: give as many")
+    # Taken from the frame here, in one thread: pandas fills a cache as it looks columns up.
+    sources = {name: filled[name] for name in names}
+
+    def fill(name: Name) -> pd.Series | ValueError:
+        if name not in cells.columns:
+            return as_series(sources[name].array.copy(), frame.index)
+        try:
+            return fill_column(cells.columns[name], sources[name], cells.found[name], schema[name])
+        except ValueError as error:
+            return error
+
+    columns, errors = dict[Name, pd.Series](), list[ValueError]()
+    with column_bar(len(names), "filling columns", verbose) as bar:
+        for name, column in zip(names, in_threads(fill, names, len(frame)), strict=True):
+            if isinstance(column, ValueError):
+                errors.append(column)
+            else:
+                columns[name] = column
+            bar.update()
+    if errors:
+        raise errors[0]
+    result = as_frame(columns, frame.index)
+    if len(names) == len(cells.columns):
+        result.columns = frame.columns
+    return result
+
+
+def fill_column(series: pd.Series, filled: pd.Series, cells: ColumnCells, column: Column) -> pd.Series:
     """A column with its missing cells taken from another, which has the learnt dtype.
 
     Parameters
     ----------
     series, filled : Series
         The column and where its missing cells come from, row by row.
-    cells : Cells
+    cells : ColumnCells
         What was read of ``series``.
     column : Column
         The schema's entry.
@@ -46,7 +85,7 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: Cells, column: Colu
         return series.copy()
     fills = filled.array[missing]
     if isinstance(series.dtype, pd.CategoricalDtype):
-        values = pd.unique(pd.Series(fills).astype(object))
+        _, values = factorize(pd.Series(fills).astype(object))
         new = [value for value in values if value not in series.cat.categories]
         if new and series.cat.ordered:
             series = _in_learnt_order(series, new, cells, column)
@@ -92,7 +131,7 @@ def _with_categories(series: pd.Series, new: list[object]) -> pd.Series:
         return series.cat.add_categories(new)
 
 
-def _in_learnt_order(series: pd.Series, new: list[object], cells: Cells, column: Column) -> pd.Series:
+def _in_learnt_order(series: pd.Series, new: list[object], cells: ColumnCells, column: Column) -> pd.Series:
     """The ordered series with all learnt categories, whose order its own must not contradict."""
     learnt, own = column.dtype, series.cat.categories
     order = list(learnt.categories) if isinstance(learnt, pd.CategoricalDtype) and learnt.ordered else []

@@ -1,4 +1,4 @@
-"""Warnings about text that can be read, but probably not as it was: header lines and marks of missing cells."""
+"""Warnings for text files that were probably misread: header lines taken for rows, marks of missing cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.literals import DATE, find_unheld
 from missdiff_fast.table.schema import Name
 
-_STACK = 4  # from a warning here up to whoever called read_table
+_STACK = 4  # stack level of the caller of read_table
 _SHOWN = 3
 _PADDED = re.compile(r"[+-]?0\d")
 _MOST_MARKS = 3  # with more texts among its numbers, a column is one of codes

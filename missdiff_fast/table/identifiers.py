@@ -1,4 +1,4 @@
-"""Numbers that name rows: row numbers, patients' numbers and the like, warned of where they are learnt."""
+"""Warnings for columns that identify rows, such as row or patient numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from missdiff_fast.errors import DataWarning, Drop
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.schema import Name
 
-LEAST_COUNT = 100  # observed cells below which nothing is said
+LEAST_COUNT = 100  # fewer observed cells are never reported
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LAST = frozenset(("id", "ids", "identifier", "eid", "pid", "uid", "uuid", "guid", "mrn", "ssn", "sno", "seqn"))
 _LAST |= {"key", "index", "idx", "no", "nr", "nbr", "num", "number"}
@@ -46,7 +46,7 @@ def is_identifier(name: Name, observed: np.ndarray, distinct: int) -> bool:
 
 
 def warn_of_identifiers(names: list[Name]) -> None:
-    """Warn of columns that look like identifiers, at the line outside this package that had them learnt."""
+    """Warn of columns that look like identifiers, at the line outside this package that called fit."""
     if not names:
         return
     several = len(names) > 1

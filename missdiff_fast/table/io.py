@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import lzma
 import math
 import os
-import secrets
-import tempfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from missdiff_fast.errors import DataError, Do, Pass, ReadWith, Remedy
+from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
 from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
+from missdiff_fast.table.files import BINARY, DELIMITED, file_kind, open_text, read_bytes
 from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.sniffing import decode_text
-
-_DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
-BINARY = (".parquet", ".feather", ".arrow")
-_SHEET = Do("save the sheet as CSV"), ReadWith("pandas.read_excel")
-_CONVERT = Do("convert it to CSV or Parquet")
-_BELOW = "save the lines below @data as .csv and read that with"
-_ELSEWHERE: dict[str, tuple[Remedy, ...]] = {
-    ".arff": (Pass("header", False, goal=_BELOW, more=(Pass("missing_values", ["?"]),)),),
-    ".xls": _SHEET,
-    ".xlsx": _SHEET,
-    ".sas7bdat": (ReadWith("pandas.read_sas"), _CONVERT),
-    ".dta": (ReadWith("pandas.read_stata"), _CONVERT),
-    ".json": (ReadWith("pandas.read_json"), _CONVERT),
-}
-_RENAME = Do("rename it to end in .csv", when="if it is delimited text")
 
 
 def read_table(
@@ -116,7 +94,7 @@ def read_table(
         raise FileNotFoundError(f"{path} does not exist: check the path (the current folder is {Path.cwd()})")
     markers = Markers.of(missing_values)
     try:
-        data = None if base in BINARY else _read_bytes(path, compression)
+        data = None if base in BINARY else read_bytes(path, compression)
         if data is None:
             with open(path, "rb") as stream:  # Arrow opens no name that is not UTF-8
                 stored = pd.read_parquet(stream) if base == ".parquet" else pd.read_feather(stream)
@@ -168,9 +146,9 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     base, compression = file_kind(path)
     with write_atomically(path) as temporary:
-        if base in _DELIMITED:
-            with _open_text(temporary, compression, path.name.removesuffix(compression)) as stream:
-                frame.to_csv(stream, index=False, sep=_DELIMITED[base], lineterminator="\n")
+        if base in DELIMITED:
+            with open_text(temporary, compression, path.name.removesuffix(compression)) as stream:
+                frame.to_csv(stream, index=False, sep=DELIMITED[base], lineterminator="\n")
             return
         plain = frame.reset_index(drop=True).rename(columns=str)
         try:
@@ -186,126 +164,11 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
             ) from error
 
 
-@contextmanager
-def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path in the folder of ``path``, which takes its place if the block ends without an error.
-
-    On any error the temporary file is removed, and a file that was there is as it was. A link is followed. A path that
-    is there but no regular file, such as ``/dev/stdout``, is written to directly.
-
-    Raises
-    ------
-    OSError
-        Of the kind that was met, with the path and the cause: no such folder, no permission, disk full.
-    """
-    shown, target = Path(path), Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{shown} is a folder: give a file name")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"folder {target.parent} does not exist: make it first")
-    if target.exists() and not target.is_file():
-        yield shown
-        return
-    # The suffix stays last: some writers go by it. A name may have 255 bytes, of which a character takes up to four.
-    temporary = target.with_name(f".{target.stem[:25]}.{secrets.token_hex(4)}.part{target.suffix[:25]}")
-    try:
-        yield temporary
-        with open(temporary, "rb+") as stream:
-            os.fsync(stream.fileno())
-        if target.exists():
-            os.chmod(temporary, target.stat().st_mode & 0o7777)
-        os.replace(temporary, target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        kept = "; the file that was there is unchanged" if target.exists() else ""
-        cause = error.strerror or str(error)
-        raise _as_errno(error, f"could not write {shown}: {cause}{kept}") from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse, by OSError, a folder in which no file can be made."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise _as_errno(error, f"the folder {folder} cannot be written to ({error.strerror})") from error
-
-
-def _as_errno(error: OSError, message: str) -> OSError:
-    """An error of the same number and class whose text is the message alone."""
-    result = type(error)(message) if type(error).__init__ is OSError.__init__ else OSError(message)
-    result.errno = error.errno
-    return result
-
-
-def file_kind(path: Path) -> tuple[str, str]:
-    """The suffix that tells the kind of file, and that of its compression or ""; ValueError if it is not known."""
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    last = suffixes[-1] if suffixes else ""
-    if last in _DELIMITED or last in BINARY:
-        return last, ""
-    base = suffixes[0] if len(suffixes) == 2 else ""
-    if last in _COMPRESSED and base in _DELIMITED:
-        return base, path.suffix
-    remedies = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or _RENAME
-    kinds = ", ".join([*_DELIMITED, *BINARY])
-    problem = (
-        f"{path.name}: files of this kind are not known (known are {kinds}; text also with {', '.join(_COMPRESSED)} at "
-        "its end)"
-    )
-    raise DataError("file", problem, value=path.name, remedy=remedies)
-
-
 def _plain_forms(number: int | float) -> list[str]:
     """How a number is written among numbers that are left as text: -9 and -9.0, but not -09."""
     if math.isfinite(number) and number == int(number):
         return [f"{int(number)}", f"{int(number)}.0"]
     return [repr(float(number))]
-
-
-def _read_bytes(path: Path, compression: str) -> bytes:
-    compression = compression.lower()
-    if compression == ".zip":
-        with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.infolist() if not member.is_dir()]
-            if len(members) != 1:
-                raise ValueError(f"the archive holds {len(members)} files instead of one")
-            return archive.read(members[0])
-    if compression == ".zst":
-        with open(path, "rb") as file, pa.input_stream(file, compression="zstd") as stream:
-            return bytes(stream.read())
-    with _opener(compression)(path, "rb") as stream:
-        return bytes(stream.read())
-
-
-@contextmanager
-def _open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
-    compression = compression.lower()
-    if compression == ".zip":
-        with (
-            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open(inner.encode(errors="replace").decode(), "w") as raw,  # it must be UTF-8
-            io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
-        ):
-            yield stream
-    elif compression == ".zst":
-        with (
-            open(path, "wb") as file,
-            pa.output_stream(file, compression="zstd") as raw,
-            io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
-        ):
-            yield stream
-    else:
-        with _opener(compression)(path, "wt", encoding="utf-8", newline="") as stream:
-            yield stream
-
-
-def _opener(compression: str) -> Callable[..., Any]:
-    openers: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return openers[compression]
 
 
 def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:

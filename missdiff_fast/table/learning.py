@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from missdiff_fast.errors import argument_error
-from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
+from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
 from missdiff_fast.table.identifiers import is_identifier, warn_of_identifiers
 from missdiff_fast.table.progress import column_bar
-from missdiff_fast.table.schema import Column, Name, Refusals, Schema, as_names, check_frame
+from missdiff_fast.table.schema import Column, Name, Refusals, Schema
+from missdiff_fast.table.table_cells import TableCells
 from missdiff_fast.table.threads import in_threads
 
 MAX_CATEGORIES = 32_767  # codes are int16
@@ -22,40 +23,29 @@ MAX_CATEGORIES = 32_767  # codes are int16
 IDENTIFIER_COUNT, IDENTIFIER_SHARE = 30, 0.9
 
 
-def learn_columns(
-    frame: pd.DataFrame,
-    *,
-    categorical_columns: Sequence[Name] | None,
-    missing_values: Sequence[object],
-    max_categories: int,
-    verbose: bool = False,
-) -> tuple[Schema, list[Coder], Markers]:
-    """The schema, how each column is encoded, and the markers of missing cells; arguments and errors of `Codec.fit`."""
-    names = check_frame(frame)
-    if not len(frame.columns) or not len(frame):
-        raise ValueError(f"the frame is empty ({len(frame)} rows, {len(names)} columns): give at least one of each")
+def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = False) -> tuple[Schema, list[Coder]]:
+    """The schema and how each column is encoded; `missdiff_fast.table.Codec.fit` tells of arguments and errors."""
+    names = list(cells.columns)
+    if not names or not len(cells):
+        raise ValueError(f"the frame is empty ({len(cells)} rows, {len(names)} columns): give at least one of each")
     if not 2 <= max_categories <= MAX_CATEGORIES:
-        raise argument_error(
-            "max_categories", f"must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}", max_categories
-        )
-    chosen = _chosen(as_names(categorical_columns), names)
-    markers = Markers.of(missing_values)
+        rule = f"must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}"
+        raise argument_error("max_categories", rule, max_categories)
 
-    # Taken from the frame here, in one thread: pandas fills a cache as it looks columns up.
-    given = [(name, series) for name, (_, series) in zip(names, frame.items(), strict=True)]
-
-    def learn(named: tuple[Name, pd.Series]) -> _Learnt | RefusedError:
-        name, series = named
+    def learn(name: Name) -> _Learnt | RefusedError:
+        if name in cells.refused:
+            return cells.refused[name]
+        # What a copy caches is freed with it: the cells themselves are kept for encoding.
+        found, chosen = replace(cells.found[name]), name in cells.categorical_columns
         try:
-            cells = read_cells(series, markers, parse="never" if name in chosen else "auto")
-            return _learn(name, series.dtype, cells, name in chosen, max_categories)
+            return _learn(name, cells.columns[name].dtype, found, chosen, max_categories)
         except RefusedError as refused:
             return refused
 
     refusals, columns, coders = Refusals(), [], []
     identifiers: list[Name] = []
     with column_bar(len(names), "learning columns", verbose) as bar:
-        for name, learnt in zip(names, in_threads(learn, given, len(frame)), strict=True):
+        for name, learnt in zip(names, in_threads(learn, names, len(cells)), strict=True):
             if isinstance(learnt, RefusedError):
                 refusals.add(name, learnt)
             else:
@@ -70,15 +60,7 @@ def learn_columns(
     if all(column.kind == "constant" for column in columns):
         raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
     warn_of_identifiers(identifiers)
-    return Schema(tuple(columns)), coders, markers
-
-
-def _chosen(columns: Sequence[Name] | None, names: list[Name]) -> set[Name]:
-    unknown = [name for name in columns or () if name not in names]
-    if unknown:
-        rule = f"names {unknown}, not in the table; it has {names}"
-        raise argument_error("categorical_columns", rule, unknown, kind="columns")
-    return set(columns or ())
+    return Schema(tuple(columns)), coders
 
 
 class _Learnt(NamedTuple):
@@ -89,7 +71,7 @@ class _Learnt(NamedTuple):
     identifier: bool
 
 
-def _learn(name: Name, dtype: Dtype, cells: Cells, chosen: bool, max_categories: int) -> _Learnt:
+def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categories: int) -> _Learnt:
     """Learn a column; RefusedError if it can't be taken."""
     if cells.missing.all():
         raise RefusedError("empty", "")

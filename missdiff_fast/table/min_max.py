@@ -11,7 +11,7 @@ from torch import Tensor
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.schema import Name
 
-_FARTHEST = 1e9  # squares of it, and sums of these, are far from the end of float32
+_FARTHEST = 1e9  # squares of it, and sums of these, stay well within float32
 
 
 @dataclass(frozen=True)

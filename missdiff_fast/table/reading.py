@@ -1,85 +1,179 @@
-"""The columns of a frame that has to have those that were learnt."""
+"""Reading one column of a frame into plain arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from contextlib import suppress
+
+import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import Convert, DataError, DataTypeError, Do, Drop
-from missdiff_fast.table.cells import Cells, Markers, RefusedError, read_cells
-from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
-from missdiff_fast.table.schema import Name, Refusals, Schema, check_frame
+from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
+from missdiff_fast.table.dtypes import family_of, to_keys
+from missdiff_fast.table.literals import read_numbers
+from missdiff_fast.table.strings import factorize
+
+_FEW = 4_096  # sample size for detecting shared objects
 
 
-class Reader:
-    """Reads a frame's columns one by one, from several threads too; what is wrong with them is told when all are read.
+def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit: str | None = None) -> ColumnCells:
+    """Read a column.
 
     Parameters
     ----------
-    frame : DataFrame
-        With the columns of the schema, in any order.
-    schema : Schema
-        What was learnt.
+    series : Series
+        The column.
     markers : Markers
-        What stands for a missing cell.
-    partial : bool
-        Whether columns may be absent.
+        What else counts as missing.
+    parse : {"auto", "always", "never"}
+        Whether strings that are all numbers are read as numbers: where markers were among them, always, or never.
+    unit : str, optional
+        The unit in which dates and times are counted; their own by default.
 
     Raises
     ------
-    TypeError, ValueError
-        If ``frame`` is no DataFrame, or has other columns than the schema.
+    RefusedError
+        If the cells are of mixed or unknown types, or infinite.
     """
+    shared = _shared_objects(series.to_numpy()) if series.dtype == np.dtype(object) else None
+    if shared is not None:
+        objects, places = shared
+        with suppress(RefusedError):  # raised again below, where its details count all cells
+            return _read(pd.Series(objects, dtype=object), markers, parse, unit).take(places).compact()
+    return _read(series, markers, parse, unit).compact()
 
-    def __init__(self, frame: pd.DataFrame, schema: Schema, markers: Markers, *, partial: bool = False) -> None:
-        names = check_frame(frame)
-        extra = [name for name in names if name not in schema]
-        if extra:
-            drop = Drop(tuple(extra), what="them")
-            raise DataError("columns", f"columns {extra} were not there in fit", columns=extra, remedy=drop)
-        # Taken from the frame here, in one thread: pandas fills a cache as it looks columns up.
-        self.columns = {name: series for name, (_, series) in zip(names, frame.items(), strict=True)}
-        absent = [name for name in schema.names if name not in self.columns]
-        if absent and not partial:
-            add = Do("add them, with missing cells if they are not known")
-            raise DataError("columns", f"columns {absent} are not in the table", columns=absent, remedy=add)
-        self._schema, self._markers = schema, markers
-        self._refused: dict[Name, RefusedError] = {}
-        self._wrong: dict[Name, str] = {}
 
-    def read(self, name: Name) -> Cells | None:
-        """A column's cells; None if the frame has no such column, or one that cannot be taken."""
-        if name not in self.columns:
-            return None
-        column, series = self._schema[name], self.columns[name]
-        parse = "never" if column.family == "string" else "always" if column.parsed else "auto"
-        unit = unit_of(column.dtype, column.family) if column.family in INSTANTS else None
-        try:
-            cells = read_cells(series, self._markers, parse=parse, unit=unit)
-        except RefusedError as refused:
-            self._refused[name] = refused
-            return None
-        if _agree(cells, column.family):
-            return cells
-        self._wrong[name] = (
-            f"column {name!r} has {cells.family} cells (dtype {series.dtype}), but {column.family} "
-            f"ones (dtype {column.dtype}) in fit"
-        )
+def _shared_objects(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The distinct objects among cells, in order of appearance, and each cell's place among them; None if few share.
+
+    File readers intern equal strings, and True is a singleton. Comparing addresses is much faster than comparing the
+    objects, and releases the interpreter lock.
+    """
+    addresses = np.frombuffer(np.ascontiguousarray(cells), dtype=np.intp)
+    few = addresses[:_FEW]
+    if 2 * len(pd.unique(few)) > len(few):
         return None
-
-    def check(self) -> None:
-        """Raise TypeError or ValueError that tells of all columns which could not be taken, if there is one."""
-        refusals = Refusals()
-        for name in self.columns:
-            if name in self._refused:
-                refusals.add(name, self._refused[name])
-        refusals.raise_any()
-        wrong = [self._wrong[name] for name in self.columns if name in self._wrong]
-        if wrong:
-            names = [name for name in self.columns if name in self._wrong]
-            raise DataTypeError("family", "; ".join(wrong), columns=names, remedy=Convert("learnt"))
+    places, _ = pd.factorize(addresses)
+    # Codes are given in order of appearance: an object first appears where the running maximum grows.
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(places), prepend=-1))
+    return cells[first], places
 
 
-def _agree(cells: Cells, family: str) -> bool:
-    """Whether cells can be encoded by a column of a family."""
-    pair = {cells.family, family}
-    return len(pair) == 1 or pair <= NUMBERS or pair <= {"date", "datetime"} or bool(cells.missing.all())
+def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> ColumnCells:
+    dtype = series.dtype
+    family = family_of(dtype)
+    if family == "category":
+        return _read_category(series, markers, unit)
+    if family == "object":
+        series, family = _object_family(series, markers)
+    if not family:
+        raise RefusedError("unsupported", f"dtype {dtype}")
+    if dtype == np.dtype(bool):
+        return ColumnCells(family, np.arange(2), np.zeros(len(series), dtype=bool), series.to_numpy().view(np.int8))
+    if family == "string":
+        strings, distinct = factorize(series)
+        return _mark(ColumnCells("string", np.asarray(distinct, dtype=object), strings < 0, strings), markers, parse)
+    missing = series.isna().to_numpy(dtype=bool)
+    if dtype == np.dtype(object) and family in ("datetime", "timedelta"):
+        fine = next((cell for cell in series[~missing] if _is_fine(cell)), None)
+        if fine is not None:
+            raise RefusedError("fine", str(fine))
+    try:
+        keys = to_keys(series, family, missing, unit)
+    except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
+        cells = series.dropna() if dtype == np.dtype(object) else ()
+        zoned = next((cell for cell in cells if getattr(cell, "tzinfo", None) is not None), None)
+        if zoned is not None:
+            raise RefusedError("zones", str(zoned)) from error
+        raise RefusedError("reach", str(error)) from error
+    if family == "boolean":
+        codes = keys.astype(np.int8)
+        codes[missing] = -1
+        return ColumnCells(family, np.arange(2), missing, codes)
+    if markers.numbers:
+        missing = missing | markers.match(keys, family)
+    if family == "float":
+        missing = missing | np.isnan(keys)
+        infinite = np.isinf(keys)
+        if infinite.any() and (infinite := infinite & ~missing).any():
+            raise RefusedError("infinite", f"{infinite.sum():,} of {len(keys):,} cells")
+    return ColumnCells(family, keys, missing)
+
+
+def _is_fine(cell: object) -> bool:
+    """Whether a date or duration as an object has parts of a microsecond."""
+    if isinstance(cell, (np.datetime64, np.timedelta64)):
+        return bool(cell != cell.astype(f"{cell.dtype.kind}8[us]"))
+    return bool(getattr(cell, "nanosecond", 0) or getattr(cell, "nanoseconds", 0))
+
+
+def _read_category(series: pd.Series, markers: Markers, unit: str | None) -> ColumnCells:
+    categories = pd.Series(series.cat.categories, dtype=series.cat.categories.dtype)
+    inner = read_cells(categories, Markers(), parse="never", unit=unit)
+    if categories.isna().any():
+        raise RefusedError("unsupported", "a missing value among the categories")
+    codes = series.cat.codes.to_numpy()
+    keys = inner.per_cell()
+    return _mark(ColumnCells(inner.family, keys, codes < 0, codes), markers, "never")
+
+
+def _mark(cells: ColumnCells, markers: Markers, parse: str) -> ColumnCells:
+    """Mark the markers among coded cells, and read numbers from strings if asked."""
+    assert cells.codes is not None
+    codes, keys = cells.codes, cells.keys
+    hit = markers.match(keys, cells.family)
+    if hit.any():
+        # The array has one more element than there are keys, so that code -1 selects -1.
+        codes, keys = np.append(np.where(hit, -1, np.cumsum(~hit) - 1), -1)[codes], keys[~hit]
+    if parse == "always" or (parse == "auto" and hit.any() and len(keys)):
+        numbers = read_numbers([key.strip() for key in keys])
+        if numbers is not None:
+            family = "float" if numbers.dtype.kind == "f" else "integer"
+            # The cells are numbers now, so numeric markers apply.
+            missing = np.append(markers.match(numbers, family), True)[codes]
+            return ColumnCells(family, np.append(numbers, np.zeros(1, numbers.dtype))[codes], missing, parsed=True)
+    return ColumnCells(cells.family, keys, codes < 0, codes)
+
+
+_OBJECT_FAMILIES = {
+    "string": "string",
+    "boolean": "boolean",
+    "integer": "integer",
+    "floating": "float",
+    "mixed-integer-float": "float",
+    "date": "date",
+    "datetime": "datetime",
+    "datetime64": "datetime",
+    "timedelta": "timedelta",
+    "timedelta64": "timedelta",
+    "empty": "string",
+}
+
+
+def _object_family(series: pd.Series, markers: Markers) -> tuple[pd.Series, str]:
+    """The family of a column of objects, and the column without the markers if they are of another family."""
+    found = pd.api.types.infer_dtype(series, skipna=True)
+    if found.startswith("mixed") and found not in _OBJECT_FAMILIES:
+        marked = series.isin([*markers.strings, *markers.numbers])
+        if marked.any():
+            series = series.mask(marked, None)
+            found = pd.api.types.infer_dtype(series, skipna=True)
+    if found in _OBJECT_FAMILIES:
+        return series, _OBJECT_FAMILIES[found]
+    cells = series.dropna()
+    types = cells.map(type)
+    first = {kind: cells.iloc[position] for kind, position in _first_of_each(types)}
+    if len(first) > 1:
+        shown = [f"{kind.__name__} ({_short(value)})" for kind, value in list(first.items())[:2]]
+        raise RefusedError("mixed", " and ".join(shown))
+    raise RefusedError("unsupported", f"cells of type {next(iter(first)).__name__}")
+
+
+def _first_of_each(types: pd.Series) -> list[tuple[type, int]]:
+    codes, kinds = pd.factorize(types.to_numpy(dtype=object))
+    return [(kind, int(np.argmax(codes == i))) for i, kind in enumerate(kinds)]
+
+
+def _short(value: Hashable) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

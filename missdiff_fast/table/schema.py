@@ -59,9 +59,10 @@ class Schema:
 
     Examples
     --------
-    >>> from missdiff_fast.table import Codec
+    >>> from missdiff_fast._engine.backend import ReferenceBackend
+    >>> from missdiff_fast.table import Codec, read_frame
     >>> frame = pd.DataFrame({"age": [31, 45, 27], "sex": ["f", "m", "f"], "year": [2024, 2024, 2024]})
-    >>> schema = Codec.fit(frame).schema
+    >>> schema = Codec.fit(read_frame(frame), ops=ReferenceBackend()).schema
     >>> schema.continuous, schema.categorical, schema.constant
     (('age',), ('sex',), ('year',))
     >>> schema["sex"].kind

@@ -1,4 +1,4 @@
-"""What a codec learnt, as JSON and tensors."""
+"""The state of a codec as JSON and tensors, as a model file holds it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_state(
         else:
             entry["keys"] = coder.keys.tolist()
         columns.append(entry)
-    # NumPy cannot tell of whole numbers beyond 64 bits that they are finite.
+    # NumPy's isfinite takes no integers beyond 64 bits.
     numbers = [n if isinstance(n, int) or np.isfinite(n) else str(n) for n in markers.numbers]
     meta = {
         "format": FORMAT,
@@ -113,7 +113,7 @@ def _read_column(position: int, entry: dict[str, Any], tensors: Mapping[str, Ten
 
 
 def _signed(keys: np.ndarray) -> np.ndarray:
-    """uint64 as int64 of the same bits: not every reader of tensors knows the former."""
+    """uint64 as int64 of the same bits: not every tensor library has uint64."""
     return keys.view(np.int64) if keys.dtype == np.uint64 else keys
 
 

@@ -9,25 +9,25 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-LEAST_ROWS = 8_192  # with fewer, to start threads takes longer than they save
+LEAST_ROWS = 8_192  # with fewer, starting threads takes longer than they save
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def in_threads(work: Callable[[T], R], pieces: Sequence[T], rows: int, threads: int | None = None) -> Iterator[R]:
-    """What ``work`` gives for each piece of a table of so many rows, in their order.
+    """Yield ``work(piece)`` for each piece of a table, in order, computed by several threads.
 
-    Computed on as many threads as torch has, or as are given. NumPy and pandas let go of the interpreter in their loops
-    over numbers, so that the threads run at the same time; over Python objects they do not. ``work`` must not start
-    threads of its own: of torch, it may call what torch does in the calling thread. What it raises is raised here, for
-    the first piece that raises.
+    There are as many threads as torch has, or ``threads``; one if the table has fewer than `LEAST_ROWS` rows. NumPy and
+    pandas release the interpreter lock in loops over numbers, so these run in parallel; loops over Python objects do
+    not. ``work`` must not start threads itself, so it may call only those torch functions that run in the calling
+    thread. The first piece that raises has its error raised here.
     """
     threads = min(torch.get_num_threads() if threads is None else threads, len(pieces))
     if threads <= 1 or rows < LEAST_ROWS:
         yield from map(work, pieces)
         return
-    treatment = np.geterr()  # which threads do not take from each other
+    treatment = np.geterr()  # np.errstate is not inherited by threads
 
     def with_treatment(piece: T) -> R:
         with np.errstate(**treatment):

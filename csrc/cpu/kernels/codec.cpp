@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kCells = 256;  // encoded together
 
-// Where the cells are among the keys: as many keys as are less, or the place of the key that a cell is.
+// Position of each cell among the keys: the index of the key that it equals, or the number of keys below it.
 template <class T>
 void find(const T* __restrict keys, int64_t size, const T* __restrict cells, int64_t n, int32_t* __restrict place,
           bool* __restrict known) {
@@ -19,8 +19,8 @@ void find(const T* __restrict keys, int64_t size, const T* __restrict cells, int
   }
 }
 
-// The normal quantiles of n <= kCells numbers in (0, 1). All are taken for middle ones first, and those of the tails
-// are then gathered, so that every loop but the logarithms' is one of vectors.
+// Normal quantiles of n <= kCells numbers in (0, 1). The middle formula is applied to all; the tails are then gathered
+// and overwritten. All loops but those of the logarithms vectorise.
 void quantiles(const double* __restrict u, int64_t n, double* __restrict out) {
   int32_t where[kCells];
   double x[kCells], log_x[kCells], tail[kCells];

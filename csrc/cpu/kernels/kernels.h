@@ -1,6 +1,6 @@
-// The row kernels: raw pointers in, no tensors, no exceptions. Each .cpp of this folder is compiled once for each
-// instruction set, with MISSDIFF_ISA set to the namespace that holds its entry points. Everything else in those files
-// and in the headers they include has internal linkage, so that no AVX code can be linked into the baseline.
+// Kernels on raw pointers, without tensors and exceptions. Each .cpp file of this folder is compiled once for each
+// instruction set, with MISSDIFF_ISA set to the namespace of its entry points. All else in these files and their
+// headers has internal linkage, so that no AVX code is linked into the baseline.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Run {
   int64_t column;  // encoded column of the first
 };
 
-// How the columns lie in the encoded row; see missdiff_fast.table.Layout.
+// Layout of an encoded row; see missdiff_fast.table.encoded.Layout.
 struct Columns {
   int64_t continuous;    // C
   int64_t categorical;   // K
@@ -39,7 +39,7 @@ struct RandomArgs {
   float* out;   // [B, columns]
 };
 
-// The table and the batch drawn from it.
+// A table and a batch of its rows.
 struct BatchArgs {
   Columns columns;
   Type type;               // of continuous and values
@@ -60,7 +60,7 @@ struct PerturbArgs {
   void* out;  // [B, D]
 };
 
-// Rows whose loss is added up in one go: fixed, so that the sum does not depend on the number of threads.
+// Rows whose losses form one partial sum. It is fixed, so that the loss does not depend on the number of threads.
 constexpr int64_t kLossBlock = 64;
 
 struct CountArgs {
@@ -107,7 +107,7 @@ struct StepArgs {
   void* p;     // [B, D]
 };
 
-// The default network and a batch of rows to draw. Weights are packed by `missdiff_fast.networks.packing.pack`.
+// The default network and a batch of rows to sample. Weights are packed by `missdiff_fast.networks.packing.pack`.
 struct MlpArgs {
   Columns columns;
   const float* weights;
@@ -148,9 +148,9 @@ struct MlpTrainArgs {
   const float* levels;  // [B, E] the features
   const float* weights;
   int64_t num_weights;
-  float* transposed;  // matrices of the way back: see Transposes
+  float* transposed;  // matrices of the backward pass, see Transposes
   float* gradients;   // [buffers, num_weights]
-  int64_t buffers;    // tiles of rows are dealt out to, in order
+  int64_t buffers;    // each takes consecutive tiles of rows
 };
 
 // AdamW without decay, and the moving average of the weights.
@@ -176,7 +176,7 @@ static inline int64_t mlp_train_floats(const Columns& columns, int64_t width, in
          (width + 1) * whole_panels(outputs);
 }
 
-// Floats of the matrices of the way back. See Transposes.
+// Floats of the transposed matrices of the backward pass; see Transposes.
 static inline int64_t mlp_transposed_floats(const Columns& columns, int64_t width, int64_t blocks) {
   return panel_floats(columns.width + columns.continuous, width) + panel_floats(width, width) +
          blocks * (panel_floats(2 * width, width) + panel_floats(width, 2 * width));
@@ -254,8 +254,8 @@ struct Kernels {
 // Blocks of Philox in a tile of noise, at least; a tile is at least one row.
 constexpr int64_t kTileBlocks = 512;
 
-// Rows of training tiles are an odd number of cache lines apart, since a column of a power of two would fall on few
-// sets of the first-level cache.
+// Rows of training tiles are an odd number of cache lines apart: with a power of two, a column would map to few sets of
+// the L1 cache.
 static inline int64_t train_stride(int64_t n) { return (whole_panels(n) / kPanel | 1) * kPanel; }
 
 }  // namespace missdiff::cpu

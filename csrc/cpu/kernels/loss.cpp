@@ -43,7 +43,7 @@ double ordered_sum(const double* sums, int64_t n) {
   return total;
 }
 
-// A row of the prediction in the type that is accumulated in, and its gradient back again.
+// Convert a row of the prediction to the type of the accumulation, and its gradient back.
 template <class T>
 inline const T* load_row(const T* in, T*, int64_t) {
   return in;
@@ -71,8 +71,8 @@ struct LossRow {
   double* sums;          // [J] the losses so far of each table column, not yet weighted
 };
 
-// A column's weight is the same in all rows, so that losses are weighted once in a block and gradients by a factor that
-// they are multiplied by in any case. A column of weight 0 is left out, as a clean one is.
+// A column's weight is the same in all rows: losses are weighted once per block, and gradients by folding the weight
+// into their factor. Columns of weight 0 are left out, as clean columns are.
 template <class T>
 inline void gradient_factors(const LossArgs& args, T* factors) {
   const int64_t C = args.batch.columns.continuous, J = C + args.batch.columns.categorical;
@@ -97,7 +97,7 @@ inline void some_continuous_losses(int64_t begin, int64_t end, const T* __restri
   }
 }
 
-// `losses` holds those of one row before they are added to the sums: some columns are come to twice.
+// `losses` holds the losses of one row before they are added to the sums, since `cover` visits some columns twice.
 template <bool kWeighted, class T>
 inline void continuous_losses(const LossArgs& args, const LossRow<T>& row, const T* x0, const T* value, const T* p,
                               T weight, T* losses, T* grad) {
@@ -121,7 +121,7 @@ inline void some_pair_losses(int64_t begin, int64_t end, const T* __restrict fac
     const T factor = kWeighted ? factors[k] : scale;
     const bool active = (codes[k] >= 0) & (state[k] != kClean) & (!kWeighted || factor != T(0));
     T loss, g;
-    pair_loss(logits[2 * k], logits[2 * k + 1], codes[k] == 1, factor, loss, g);
+    pair_loss(logits[2 * k + 1] - logits[2 * k], codes[k] == 1, factor, loss, g);
     losses[k] = active ? loss : T(0);
     g = active ? g : T(0);
     grad[2 * k] = T(0) - g;
@@ -129,7 +129,7 @@ inline void some_pair_losses(int64_t begin, int64_t end, const T* __restrict fac
   }
 }
 
-// As `continuous_losses`.
+// `losses` is as in `continuous_losses`.
 template <bool kWeighted, class T>
 inline void pair_losses(const LossArgs& args, const LossRow<T>& row, const Run& run, const T* logits, T* losses,
                         T* grad) {

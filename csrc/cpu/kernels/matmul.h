@@ -1,8 +1,8 @@
-// Products of a few rows of activations with packed weights, for whole networks that stay in the cache.
+// Products of a few rows of activations with packed weights, for networks that fit in the cache.
 //
-// Weights are packed in panels of kPanel outputs: panel[k][j] is the weight from input k to output j, and the outputs
-// beyond the last are 0. A block of kBlock rows by one panel is summed in registers, over k in order, whatever the
-// number of rows: a row's result depends on that row alone.
+// Weights are packed in panels of kPanel outputs, padded with zeros: panel[k][j] is the weight from input k to output
+// j. A block of kBlock rows by one panel is summed in registers, over k in order, so that a row's result depends on
+// that row alone.
 #pragma once
 
 #include "vectors.h"
@@ -20,10 +20,10 @@ constexpr int kBlock = 3;
 constexpr int kVectors = kPanel / kFloats;
 static_assert(kMlpRows % kBlock == 0, "a tile is whole blocks");
 
-// What becomes of a product: written, written after SiLU, or added to what is there.
+// How a product is stored: written, written after SiLU, or added to the output.
 enum class Then { kWrite, kSilu, kAdd };
 
-// Some rows of activations: row i begins at data + i * stride. Stride and data are multiples of 64 bytes.
+// Rows of activations: row i begins at data + i * stride. Stride and data are multiples of 64 bytes.
 struct Rows {
   float* data;
   int64_t stride;
@@ -76,14 +76,14 @@ void multiply(const Rows& a, int64_t depth, const float* __restrict panels, cons
   }
 }
 
-// kRows inputs of one panel of `accumulate`.
+// `accumulate` for kRows inputs of one panel.
 template <int kRows>
 MISSDIFF_INLINE void accumulate_block(const float* __restrict a, int64_t a_stride, const float* __restrict b,
                                       int64_t b_stride, int64_t rows, bool add, float* __restrict to) {
   Floats sum[kRows][kVectors];
   MISSDIFF_UNROLL(12)
   for (int i = 0; i < kRows; ++i) {
-    __builtin_prefetch(to + i * kPanel, 1);  // gradients lie in the last caches, and are wanted in the end
+    __builtin_prefetch(to + i * kPanel, 1);  // gradients are written last, and lie in outer caches
     MISSDIFF_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) sum[i][v] = Floats{};
   }
@@ -131,7 +131,7 @@ inline void accumulate(const Rows& a, int64_t inputs, const Rows& b, int64_t out
   }
 }
 
-// Panels of weights from `inputs` to `outputs` as panels of their transpose, from `outputs` to `inputs`.
+// Transposes panels of weights [inputs, outputs] into panels of weights [outputs, inputs].
 inline void transpose(const float* __restrict panels, int64_t inputs, int64_t outputs, float* __restrict out) {
   for (int64_t first = 0; first < inputs; first += kPanel) {
     float* __restrict to = out + first * outputs;

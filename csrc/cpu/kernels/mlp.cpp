@@ -1,5 +1,5 @@
-// The default network (missdiff_fast/networks/mlp.py) and its sampler over tiles of rows: the activations of a tile, at
-// the default width some 360 KB, go through all blocks and all solver steps without leaving the caches.
+// The default network (missdiff_fast/networks/mlp.py) and its sampler over tiles of rows. The activations of a tile,
+// about 360 KB at the default width, stay in the caches through all blocks and solver steps.
 #include "matmul.h"
 #include "normalise.h"
 #include "softmax.h"
@@ -29,7 +29,7 @@ struct Weights {
   }
 };
 
-// What one thread works on: kMlpRows rows.
+// Activations of one thread: kMlpRows rows.
 struct Tile {
   int64_t width, cells, hidden, twice, outs;  // W and the strides of D, W, 2 W and D + C floats
   float *x, *p, *previous;                    // [cells]
@@ -57,7 +57,7 @@ struct Tile {
   }
 };
 
-// Takes n rows in; what a row's states alone decide is worked out here, once for all levels.
+// Loads n rows and computes, once for all levels, the part of the input layer that depends on the states only.
 void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n, Tile& tile) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical;
@@ -84,7 +84,7 @@ void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n,
                          {tile.start, tile.hidden});
 }
 
-// The network's output for the tile at level t, `out`: x0 of continuous columns, logits and means.
+// Writes to `out` the network's output at level t: x0 of continuous columns, logits and means.
 void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width, W = args.width;
@@ -126,7 +126,7 @@ void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile)
   }
 }
 
-// x <- c0 x + c1 p + c2 previous + c3 eps where a cell is not clean, for n rows; see `step`.
+// One solver step of n rows: see `step_cell`.
 void advance(const MlpArgs& args, int64_t t, int64_t first, int64_t n, Tile& tile, const NoiseTile& noise,
              float* norms) {
   const Columns& columns = args.columns;

@@ -1,5 +1,5 @@
-// One training step of the default network: for each tile of rows forward, loss and backward, with the gradients of a
-// buffer's tiles added up in order; then AdamW and the moving average over all weights.
+// One training step of the default network: forward, loss and backward pass of each tile of rows. The gradients of a
+// buffer's tiles are added in order.
 #include "matmul.h"
 #include "normalise.h"
 
@@ -59,7 +59,8 @@ struct TrainWeights {
   int64_t width_;
 };
 
-// The transposes that the way back needs: of the outputs, of the level's second layer, of each block's two layers.
+// Transposed weights for the backward pass: of the output layer, of the level's second layer, of both layers of each
+// block.
 struct Transposes {
   float *outputs, *out, *first;
   int64_t of_up, of_block;
@@ -77,7 +78,7 @@ struct Transposes {
   float* down(int64_t b) const { return up(b) + of_up; }
 };
 
-// What the way back needs of one block's way there.
+// One block's activations, saved for the backward pass.
 struct BlockRows {
   Rows unit, n, wide, slope;  // normalised; with gain, shift and level; after SiLU; SiLU's derivative
   float* scale;               // of the normalisation
@@ -85,7 +86,7 @@ struct BlockRows {
 
 constexpr int64_t kAllRows = (kTrainRows + kBlock - 1) / kBlock * kBlock;
 
-// What one thread works on: up to kTrainRows rows, and what is missing to a whole block of the products.
+// Activations of one thread: up to kTrainRows rows, padded to whole blocks of the products.
 struct TrainTile {
   Rows in, features, level, level_slope, embedded, h, unit, last, grad, grad_level, wide, out;
   float* scale;
@@ -181,7 +182,7 @@ inline void zero_row(const Rows& x, int64_t i) {
   for (int64_t j = 0; j < x.stride; ++j) row[j] = 0.0f;
 }
 
-// The rows that the network sees: cells scaled to unit variance, which columns are noisy, which clean.
+// Inputs of the network: scaled cells, flags of noisy columns, flags of clean columns.
 void load(const MlpTrainArgs& args, int64_t first, int64_t n, int64_t rows, TrainTile& tile) {
   const BatchArgs& batch = args.perturb.batch;
   const Columns& columns = batch.columns;
@@ -210,7 +211,7 @@ void load(const MlpTrainArgs& args, int64_t first, int64_t n, int64_t rows, Trai
   }
 }
 
-// The prediction for rows `first` and on.
+// Forward pass of the rows from `first` on.
 void forward(const MlpTrainArgs& args, const TrainWeights<const float>& weights, int64_t first, int64_t n, int64_t rows,
              TrainTile& tile) {
   const BatchArgs& batch = args.perturb.batch;
@@ -256,7 +257,7 @@ void forward(const MlpTrainArgs& args, const TrainWeights<const float>& weights,
   }
 }
 
-// Gradients of all weights from that of the prediction.
+// Backward pass: gradients of all weights, given the gradient of the prediction.
 void backward(const MlpTrainArgs& args, const TrainWeights<const float>& weights, const Transposes& transposes,
               int64_t first, int64_t n, int64_t rows, bool add, TrainTile& tile, const TrainWeights<float>& grads) {
   const BatchArgs& batch = args.perturb.batch;
@@ -332,7 +333,7 @@ namespace MISSDIFF_ISA {
 size_t mlp_transpose_bytes(const MlpTrainArgs&) { return 0; }
 size_t mlp_gradients_bytes(const MlpTrainArgs& args) { return bytes_of<GradientMemory>(args); }
 
-// Items: the outputs' matrix, the level's, two of each block.
+// Items: the matrix of the output layer, of the level's second layer, and two of each block.
 int mlp_transpose(const MlpTrainArgs& args, int64_t begin, int64_t end, char*) {
   const Columns& columns = args.perturb.batch.columns;
   const TrainWeights<const float> weights(args, args.weights);

@@ -1,4 +1,4 @@
-// Layer normalisation of one row. The 1e-5 is that of torch.nn.LayerNorm.
+// Layer normalisation of one row, with the epsilon of torch.nn.LayerNorm, 1e-5.
 #pragma once
 
 #include "vectors.h"
@@ -6,8 +6,8 @@
 namespace missdiff::cpu {
 namespace {
 
-// (h - mean) / std over a row, times gain, plus shift; gain and shift null for 1 and 0. Sums go through kPanel lanes.
-// Returns 1 / std.
+// Writes (h - mean) / std * gain + shift of a row and returns 1 / std. A null gain means a gain of 1 and a shift of 0.
+// Sums are taken over kPanel lanes.
 inline float normalise(const float* __restrict h, int64_t width, const float* __restrict gain,
                        const float* __restrict shift, float* __restrict out) {
   alignas(64) float sum[kPanel] = {}, square[kPanel] = {};
@@ -25,7 +25,7 @@ inline float normalise(const float* __restrict h, int64_t width, const float* __
   float variance = 0.0f;
   for (int l = 0; l < kPanel; ++l) variance += square[l];
   for (int64_t j = whole; j < width; ++j) variance += (h[j] - mean) * (h[j] - mean);
-  // A variance that overflows is no scale of 0, which would hide that the network diverged: the result is NaN.
+  // An overflowing variance gives NaN: a scale of 0 would hide that the network diverged.
   const float scale = 1.0f / square_root(variance / static_cast<float>(width) + 1e-5f) + (variance - variance);
   if (gain == nullptr) {
     for (int64_t j = 0; j < width; ++j) out[j] = (h[j] - mean) * scale;
@@ -35,8 +35,8 @@ inline float normalise(const float* __restrict h, int64_t width, const float* __
   return scale;
 }
 
-// The derivative with respect to h, added to `out`, given that with respect to n = unit * gain + shift, of which `unit`
-// is (h - mean) / std and `scale` 1 / std.
+// Adds to `out` the derivative with respect to h, given the derivative with respect to unit * gain + shift, where unit
+// = (h - mean) / std and scale = 1 / std.
 inline void normalise_back(const float* __restrict grad, const float* __restrict unit, float scale, int64_t width,
                            const float* __restrict gain, float* __restrict out) {
   const int64_t whole = width / kPanel * kPanel;

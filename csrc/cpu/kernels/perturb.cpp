@@ -3,7 +3,7 @@
 namespace missdiff::cpu {
 namespace {
 
-// The clean encoded row, 0 where missing.
+// Writes the clean encoded row, with 0 where a cell is missing.
 template <class T>
 void expand_row(const Columns& columns, const T* __restrict cells, const int32_t* __restrict codes, T low, T high,
                 T* __restrict x0) {

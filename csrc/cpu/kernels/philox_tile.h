@@ -1,7 +1,7 @@
 // Philox over a tile of blocks, one 64-bit lane for each block.
 //
-// In a 64-bit lane the 32x32 product is one instruction, and the upper halves of the other words may hold rubbish,
-// since the multiplication reads lower halves alone. Compilers do not find this from the scalar code.
+// In a 64-bit lane the 32x32 product is one instruction. It reads lower halves only, so the upper halves of other words
+// may hold anything. Compilers do not derive this from the scalar code.
 #pragma once
 
 #include "../../philox.h"

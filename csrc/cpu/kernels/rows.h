@@ -1,4 +1,4 @@
-// What the row kernels share: tiles of noise, the spread of a row's states over encoded columns.
+// Helpers of the row kernels: tiles of noise, and a row's states spread over encoded columns.
 #pragma once
 
 #include "../../cells.h"
@@ -9,8 +9,8 @@
 namespace missdiff::cpu {
 namespace {
 
-// f(begin, end) for ranges that cover [0, n), of whole vectors: what would be left over for less than one is drawn back
-// to end with n, so that f comes to some numbers twice. Short rows spend much of their time in such remainders.
+// Calls f(begin, end) for ranges of whole vectors that cover [0, n). The last vector overlaps the one before, so f
+// visits some numbers twice. Scalar remainders would take much of the time of short rows.
 template <class T, class F>
 MISSDIFF_INLINE void cover(int64_t n, const F& f) {
   constexpr int64_t kVector = 8 * kLanes / static_cast<int64_t>(sizeof(T));
@@ -23,7 +23,7 @@ MISSDIFF_INLINE void cover(int64_t n, const F& f) {
   }
 }
 
-constexpr int kChunk = 64;  // Philox blocks made at a time: what they need stays in the first-level cache
+constexpr int kChunk = 64;  // Philox blocks at a time, whose words fit in the L1 cache
 
 struct NoiseTile {
   int64_t blocks;  // of a row
@@ -79,8 +79,8 @@ inline void fill_noise(const NoiseTile& tile, const int64_t* rows, int64_t n, in
   }
 }
 
-// One value for each table column to one for each encoded column. Groups of two come in long runs in real tables and
-// are worth their own loop.
+// Copies one value per table column to every encoded column of it. Real tables have long runs of groups of two, which
+// have a loop of their own.
 template <class In>
 inline void spread(const Columns& columns, const In* __restrict in, int32_t* __restrict out) {
   const int64_t C = columns.continuous;
@@ -104,7 +104,7 @@ inline void spread(const Columns& columns, const In* __restrict in, int32_t* __r
   }
 }
 
-// A row's codes, widened; true if one of them is too large.
+// Widens a row's codes. The result is nonzero if one is too large.
 inline int load_codes(const Columns& columns, const int16_t* __restrict codes, int32_t* __restrict out) {
   int32_t bad = 0;
   for (int64_t k = 0; k < columns.categorical; ++k) {
@@ -114,17 +114,16 @@ inline int load_codes(const Columns& columns, const int16_t* __restrict codes, i
   return bad;
 }
 
-// Asks for n bytes. Must be inlined: GCC takes a function that only prefetches for one without effect and drops the
-// call.
+// Prefetches n bytes. It must be inlined: GCC drops calls of a function that only prefetches as having no effect.
 MISSDIFF_INLINE void prefetch_bytes(const void* from, int64_t n) {
   const char* bytes = static_cast<const char*>(from);
   for (int64_t i = 0; i < n; i += 64) __builtin_prefetch(bytes + i);
   __builtin_prefetch(bytes + n - 1);
 }
 
-constexpr int64_t kAhead = 16;  // rows; measured: 8 is too late for a table that no cache holds, 32 is no better
+constexpr int64_t kAhead = 16;  // rows; for tables beyond the caches 8 is measured to be too late, and 32 is no better
 
-// Rows come in any order, so that no processor foresees them: the caches are told of the one to come.
+// Prefetches a later row: rows come in random order, which hardware prefetchers cannot follow.
 template <class T>
 MISSDIFF_INLINE void prefetch_row(const BatchArgs& batch, int64_t i, bool values) {
   if (i >= batch.num_rows) return;

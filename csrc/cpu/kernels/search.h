@@ -6,12 +6,12 @@
 namespace missdiff::cpu {
 namespace {
 
-// How many of the ascending boundaries are at most x, for each of n numbers; a NaN is above them all.
+// For each of n numbers x, the number of ascending boundaries that are at most x. NaN counts as above all.
 template <class T>
 void search(const T* __restrict boundaries, int64_t size, const T* __restrict x, int64_t n, int32_t* __restrict place) {
   for (int64_t i = 0; i < n; ++i) place[i] = 0;
   if (size == 0) return;
-  // All numbers take the same steps: the loads of many searches are in flight at once and no branch is guessed.
+  // All searches take the same steps, without branches, so that their loads overlap.
   int32_t left = static_cast<int32_t>(size);
   while (left > 1) {
     const int32_t half = left / 2;

@@ -1,5 +1,5 @@
-// Groups of more than two (or of one): the exponentials of all groups of a run are taken in one long loop, since a
-// single group is too short to fill a vector.
+// Soft-max of groups. The exponentials of all groups of a run are computed in one long loop, since a single group is
+// too short to fill a vector.
 #pragma once
 
 #include "rows.h"
@@ -7,7 +7,7 @@
 namespace missdiff::cpu {
 namespace {
 
-// exp(logit - the group's largest) for every group of the run, and each group's sum.
+// Writes exp(logit - the group's maximum) for every group of the run, and each group's sum.
 template <class T>
 inline void exponentials(const Run& run, const T* __restrict logits, T* __restrict out, T* __restrict sums) {
   for (int64_t k = 0; k < run.groups; ++k) {

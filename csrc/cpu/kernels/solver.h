@@ -1,4 +1,4 @@
-// The solver's step over a row.
+// The solver's step of a row.
 #pragma once
 
 #include "rows.h"
@@ -13,8 +13,8 @@ MISSDIFF_INLINE void step_cells(const StepCoefficients<T>& coefficients, const i
   const StepCoefficients<T> c = coefficients;
   MISSDIFF_INDEPENDENT
   for (int64_t d = 0; d < n; ++d) {
-    next[d] = step_cell(c, kPrevious, kNoise, state[d], x[d], p[d], kPrevious ? previous[d] : T(0),
-                        kNoise ? static_cast<T>(eps[d]) : T(0));
+    next[d] = step_cell(c, kPrevious, kNoise, x[d], p[d], kPrevious ? previous[d] : T(0),
+                        kNoise ? static_cast<T>(eps[d]) : T(0), state[d]);
   }
 }
 

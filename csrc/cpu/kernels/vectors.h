@@ -1,4 +1,4 @@
-// As many floats as a register of the instruction set holds, and what the networks' kernels do with them.
+// Vectors as wide as the instruction set's registers, and functions of them for the network's kernels.
 #pragma once
 
 #include "rows.h"
@@ -17,7 +17,7 @@ constexpr int kFloats = 4;
 typedef float Floats __attribute__((vector_size(4 * kFloats), aligned(4 * kFloats), may_alias));
 typedef int32_t Ints __attribute__((vector_size(4 * kFloats)));
 
-// a * b + c, in one rounding on AVX2 and AVX-512.
+// a * b + c, rounded once on AVX2 and AVX-512.
 MISSDIFF_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -28,7 +28,7 @@ MISSDIFF_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 #endif
 }
 
-// x in every place. (Adding it to zeros would turn -0 into 0, so that compilers do keep the addition.)
+// x in every element. Adding x to zeros instead would turn -0 into 0, and compilers keep that addition.
 MISSDIFF_INLINE Floats everywhere(float x) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_set1_ps(x);
@@ -43,7 +43,7 @@ MISSDIFF_INLINE Floats everywhere(float x) {
 
 MISSDIFF_INLINE Floats load_floats(const float* from) { return *reinterpret_cast<const Floats*>(from); }
 
-// The sum of all places, in pairs: one after another they would wait for each other.
+// Sum of all elements. Adding in pairs shortens the dependency chain.
 MISSDIFF_INLINE float sum_places(Floats x) {
   float sums[kFloats];
   for (int l = 0; l < kFloats; ++l) sums[l] = x[l];
@@ -53,7 +53,7 @@ MISSDIFF_INLINE float sum_places(Floats x) {
   return sums[0];
 }
 
-// exp(x), x cut to [-87, 87]; a NaN stays a NaN. The polynomial is that of `exp_negative`.
+// exp(x), with x clamped to [-87, 87], by the polynomial of `exp_negative`. NaN gives NaN.
 MISSDIFF_INLINE Floats exponential(Floats x) {
   const Floats most = everywhere(87.0f), shift = everywhere(12582912.0f);
   x = x > most ? most : x;
@@ -74,10 +74,10 @@ MISSDIFF_INLINE Floats exponential(Floats x) {
 
 MISSDIFF_INLINE Floats logistic(Floats x) { return 1.0f / (1.0f + exponential(-x)); }
 
-// x times the logistic function of x.
+// SiLU: x times the logistic function of x.
 MISSDIFF_INLINE Floats silu(Floats x) { return x / (1.0f + exponential(-x)); }
 
-// The same and its derivative.
+// SiLU and its derivative.
 MISSDIFF_INLINE Floats silu(Floats x, Floats& slope) {
   const Floats share = logistic(x);
   slope = share * multiply_add(x, 1.0f - share, everywhere(1.0f));

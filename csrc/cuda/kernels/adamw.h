@@ -1,4 +1,4 @@
-// AdamW without weight decay, and the moving average of the weights; see missdiff_fast.reference.adamw.
+// AdamW without weight decay, and the moving average of the weights; see missdiff_fast.ops.reference.adamw.
 #pragma once
 
 #include "../../cells.h"
@@ -6,7 +6,7 @@
 
 namespace missdiff::cuda {
 
-// By squaring, so that host and device agree without a library's pow.
+// Power by squaring: unlike pow, it gives the same bits on host and device.
 MISSDIFF_INLINE double whole_power(double base, int64_t exponent) {
   double result = 1.0;
   for (; exponent > 0; exponent >>= 1) {
@@ -22,7 +22,7 @@ MISSDIFF_INLINE AdamwFactors scheduled_factors(const double* schedule) {
   return adamw_factors(schedule[0], 1.0 - whole_power(kBeta1, number), root, schedule[2]);
 }
 
-// One thread updates four weights, in accesses of 16 bytes.
+// Each thread updates four weights, with 16-byte accesses.
 struct Adamw {
   struct Args {
     float *weights, *mean, *square, *average;  // [P] each at an address that is a multiple of 16, as is the gradient's
@@ -44,8 +44,8 @@ struct Adamw {
   MISSDIFF_INLINE void run(const Args& args, const Place& place, char* shared) {
     AdamwFactors* factors = reinterpret_cast<AdamwFactors*>(shared);
     if constexpr (kPhase == 0) {
-      // The schedule is read on the device, so that a graph may change it between replays; once a block, as its powers
-      // take longer than the weights of a thread.
+      // The schedule is read on the device, so that it can change between replays of a graph. Once per block, since the
+      // powers take longer than a thread's weights.
       if (place.thread == 0) *factors = scheduled_factors(args.schedule);
     } else {
       const int64_t first = 4 * (place.block * kThreads + place.thread);

@@ -1,4 +1,4 @@
-// Scores to bin_index and groups to codes; see missdiff_fast.reference.decode.
+// Scores to bin indices and groups to codes; see missdiff_fast.ops.reference.decode.
 #pragma once
 
 #include "staged.h"
@@ -64,7 +64,7 @@ struct Decode {
       check_columns(args.columns, thread, kThreads);
       if (staged) load_rows(args.x + first * D, n, args.stage, tile, thread, kThreads);
     } else if constexpr (kPhase == 1) {
-      // Columns differ in boundaries and categories: a warp takes the same one of different rows.
+      // Columns differ in boundaries and categories: a warp works on one column of several rows.
       const int i = thread % rows;
       if (i >= n) return;
       const T* x = staged ? tile + static_cast<int64_t>(i) * args.stage.stride : args.x + (first + i) * D;
@@ -82,7 +82,7 @@ struct Decode {
     }
   }
 
-  // How many of the column's boundaries are at most x; a NaN is above them all.
+  // The number of the column's boundaries that are at most x. NaN counts as above all.
   MISSDIFF_INLINE int32_t bin_of(const Args& args, int c, T x) {
     const int64_t begin = args.starts[c], end = args.starts[c + 1];
     require(0 <= begin && begin <= end && end <= args.num_boundaries && end - begin <= INT32_MAX);

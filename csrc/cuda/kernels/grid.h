@@ -1,13 +1,13 @@
-// How a kernel is written so that it runs on the host as well. A kernel is a struct with
+// Kernels that also run on the host. A kernel is a struct with
 //
-//   Args                  what it is given, by value
+//   Args                  arguments, passed by value
 //   kThreads              threads of a block
-//   kPhases               phases, between which all threads of a block wait for one another
+//   kPhases               phases, with a barrier of the block between them
 //   shared_bytes(args)    shared memory of a block
-//   run<i>(args, place, shared)   what one thread does in phase i
+//   run<i>(args, place, shared)   phase i of one thread
 //
-// On the device `run_grid` runs it; on the host `run_on_host` runs thread after thread, phase after phase, so that
-// tests without a card go through the same indexing and arithmetic.
+// On the device `run_grid` runs it. On the host `run_on_host` runs the threads one after another, phase by phase, so
+// that tests without a GPU cover the same indexing and arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ struct CUstream_st;
 
 namespace missdiff::cuda {
 
-constexpr int kThreads = 256;  // of a block, where a kernel has no reason for another number
+constexpr int kThreads = 256;  // of a block, by default
 
-// Where in the grid a thread is.
+// A thread's position in the grid.
 struct Place {
   int64_t block;
   int thread;
 };
 
-// Quotients by a number that is the same for a whole launch: exact where the dividend is below 2^23 times the divisor,
-// and their product below 2^40.
+// Division by a number that is constant for a launch. Exact if the dividend is below 2^23 times the divisor and their
+// product below 2^40.
 struct Divider {
   uint32_t divisor;
   uint64_t factor;
@@ -44,7 +44,7 @@ MISSDIFF_INLINE int quotient(int n, const Divider& by) {
   return static_cast<int>((static_cast<uint64_t>(n) * by.factor) >> 40);
 }
 
-// Several numbers in one access, from or to an address that is aligned as `Several` is.
+// Loads or stores several numbers in one access. The address is aligned as `Several` is.
 template <class Several>
 MISSDIFF_INLINE Several load_as(const void* from) {
 #ifdef __CUDA_ARCH__
@@ -64,8 +64,8 @@ MISSDIFF_INLINE void store_as(void* to, const Several& numbers) {
 #endif
 }
 
-// Ends the launch with an error that the next call of the CUDA runtime reports: as in PyTorch, a kernel does not make
-// the host wait only to tell it that an index was wrong.
+// Ends the launch with an error that the next call of the CUDA runtime reports. As in PyTorch, the host does not wait
+// for a kernel just to learn that an index is out of range.
 MISSDIFF_INLINE void require(bool condition) {
   if (condition) return;
 #ifdef __CUDA_ARCH__
@@ -75,11 +75,11 @@ MISSDIFF_INLINE void require(bool condition) {
 #endif
 }
 
-// The stream as the CUDA runtime's cudaStream_t, whose header only the .cu files need.
+// The CUDA runtime's cudaStream_t, without its header, which only .cu files include.
 using Stream = CUstream_st*;
 
-// Puts a kernel on a stream. The result is the cudaError_t of the launch; of the run, which is asynchronous, it tells
-// nothing. Instantiated in the kernel's .cu file.
+// Launches a kernel on a stream and returns the cudaError_t of the launch; errors of the asynchronous run come later.
+// Instantiated in the kernel's .cu file.
 template <class Kernel>
 int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream);
 
@@ -88,8 +88,8 @@ int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream
 
 #ifdef __CUDACC__
 
-// Lets a kernel have all the shared memory of the current device: always as much, as the limit is one for all threads
-// of the host, and another's launch must not find it lowered.
+// Allows a kernel all shared memory of the current device. The limit is shared by all host threads, so it is always the
+// maximum: a lower one could break another thread's launch.
 inline cudaError_t allow_shared_memory(const void* kernel) {
   int device = 0, most = 0;
   cudaError_t error = cudaGetDevice(&device);
@@ -119,7 +119,7 @@ template <class Kernel>
 int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream) {
   if (blocks == 0) return cudaSuccess;
   const int64_t bytes = Kernel::shared_bytes(args);
-  if (bytes > 48 * 1024) {  // for more a kernel has to ask
+  if (bytes > 48 * 1024) {  // more needs an opt-in
     const cudaError_t error = allow_shared_memory(reinterpret_cast<const void*>(run_grid<Kernel>));
     if (error != cudaSuccess) return error;
   }
@@ -131,14 +131,14 @@ int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream
 
 template <class Kernel, int phase>
 void run_phases_on_host(const typename Kernel::Args& args, int64_t block, char* shared) {
-  // Backwards: what a thread reads of its neighbours without waiting for them is not yet there.
+  // Runs threads in reverse, so that reading a neighbour's result without a barrier fails.
   for (int thread = Kernel::kThreads - 1; thread >= 0; --thread) {
     Kernel::template run<phase>(args, Place{block, thread}, shared);
   }
   if constexpr (phase + 1 < Kernel::kPhases) run_phases_on_host<Kernel, phase + 1>(args, block, shared);
 }
 
-// Shared memory is filled with `fill` before every block, and must be as large as shared_bytes says.
+// `shared` holds shared_bytes(args) bytes and is filled with `fill` before every block.
 template <class Kernel>
 void run_on_host(const typename Kernel::Args& args, int64_t blocks, char* shared, int fill) {
   for (int64_t block = 0; block < blocks; ++block) {

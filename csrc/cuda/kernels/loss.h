@@ -1,6 +1,6 @@
-// masked_loss and masked_noise_loss: value and gradient in one pass; see missdiff_fast/reference.py. By what both are
-// divided is counted by a launch before. The value is added up in an order that the shapes alone decide: by threads
-// over their items, by blocks over their threads, and by a last launch over the blocks.
+// masked_loss and masked_noise_loss: value and gradient in one pass; see missdiff_fast.ops.reference. A first kernel
+// counts the normaliser. The sum's order depends on shapes only: each thread sums its items, each block its threads,
+// and a last kernel the blocks.
 #pragma once
 
 #include "perturb.h"
@@ -10,7 +10,7 @@ namespace missdiff::cuda {
 
 constexpr int64_t kSumBytes = kThreads * static_cast<int64_t>(sizeof(double));
 
-// The sum of what each thread of a block has in `sums`, in two phases.
+// Adds the threads' `sums` of a block in two phases: add_some, then add_rest.
 MISSDIFF_INLINE void add_some(double* sums, int thread) {
   if (thread >= 16) return;
   double sum = 0.0;
@@ -42,7 +42,7 @@ MISSDIFF_INLINE int64_t stored_row(const Batch<T>& batch, int64_t i) {
   return stored;
 }
 
-// Observed cells, or encoded columns of observed noisy cells. Every code of the batch is checked here.
+// Counts observed cells, or encoded columns of observed noisy cells, and checks every code of the batch.
 template <class T, bool kNoisyWidth>
 struct Count {
   struct Args {
@@ -78,7 +78,7 @@ struct Count {
     }
   }
 
-  // A warp takes a row: its cells lie side by side.
+  // One warp counts a row, whose cells are adjacent in memory.
   MISSDIFF_INLINE int64_t count_row(const Batch<T>& batch, int64_t i, int lane) {
     const int C = batch.columns.continuous, K = batch.columns.categorical;
     const int64_t stored = stored_row(batch, i);
@@ -100,7 +100,7 @@ struct Count {
   }
 };
 
-// A thread takes a table column of a row and writes the gradient over the prediction.
+// One thread handles one table column of a row and overwrites the prediction with its gradient.
 template <class T, class P>
 struct Loss {
   struct Args {
@@ -140,7 +140,7 @@ struct Loss {
   static Tile tile_of(const Columns& columns) {
     return make_tile(static_cast<int64_t>(sizeof(T)) * stage_of(columns).stride + 3 * columns.categorical);
   }
-  // Codes in shared memory: rows side by side, and an odd number of words from one column to the next.
+  // Codes in shared memory: [categorical, rows], with an odd number of words between columns.
   MISSDIFF_INLINE int code_stride(const Args& args) { return args.tile.rows + 2; }
 
   static int64_t shared_bytes(const Args& args) {
@@ -166,7 +166,7 @@ struct Loss {
       load_rows(prediction, n, args.stage, tile, thread, kThreads);
       for (int item = thread; item < n * K; item += kThreads) {
         const int i = quotient(item, args.categorical), k = item - i * K;
-        codes[k * code_stride(args) + i] = static_cast<int16_t>(judged_code(args, first + i, k));
+        codes[k * code_stride(args) + i] = static_cast<int16_t>(loss_code(args, first + i, k));
       }
     } else if constexpr (kPhase == 1) {
       sums[thread] = args.tile.staged ? some_losses(args, first, n, thread, codes, tile, tile, args.stage.stride)
@@ -190,11 +190,11 @@ struct Loss {
       const int i = quotient(item, args.continuous), c = item - i * C;
       sum += continuous_loss(args, scale, first + i, c, in + i * stride, out + i * stride);
     }
-    // Groups may differ in size: a warp takes the same one of different rows.
+    // Groups differ in size: a warp works on one group of several rows.
     const int i = thread % rows;
     if (i >= n) return sum;
     for (int k = thread / rows; k < K; k += kThreads / rows) {
-      const int code = codes != nullptr ? codes[k * code_stride(args) + i] : judged_code(args, first + i, k);
+      const int code = codes != nullptr ? codes[k * code_stride(args) + i] : loss_code(args, first + i, k);
       sum += group_loss(args, scale, code, k, in + i * stride, out + i * stride);
     }
     return sum;
@@ -205,15 +205,15 @@ struct Loss {
   }
 
   // A cell's category, or -1 if the cell does not enter.
-  MISSDIFF_INLINE int judged_code(const Args& args, int64_t i, int k) {
+  MISSDIFF_INLINE int loss_code(const Args& args, int64_t i, int k) {
     const Batch<T>& batch = args.batch;
     const int C = batch.columns.continuous, K = batch.columns.categorical;
     const int code = batch.codes[stored_row(batch, i) * K + k];
-    const bool judged = batch.states[i * (C + K) + C + k] != kClean && column_weight(args, C + k) != T(0);
-    return judged ? code : -1;
+    const bool in_loss = batch.states[i * (C + K) + C + k] != kClean && column_weight(args, C + k) != T(0);
+    return in_loss ? code : -1;
   }
 
-  // `in` and `out` are rows, and may be one.
+  // `in` and `out` are rows, and may be the same.
   template <class In, class Out>
   MISSDIFF_INLINE double continuous_loss(const Args& args, double scale, int64_t i, int c, const In* in, Out* out) {
     const Batch<T>& batch = args.batch;
@@ -248,7 +248,8 @@ struct Loss {
     const T factor = static_cast<T>(scale * static_cast<double>(column));
     if (group.size == 2) {
       T loss, grad;
-      pair_loss(static_cast<T>(widen(in[0])), static_cast<T>(widen(in[1])), code == 1, factor, loss, grad);
+      const T difference = static_cast<T>(widen(in[1])) - static_cast<T>(widen(in[0]));
+      pair_loss(difference, code == 1, factor, loss, grad);
       narrow(T(0) - grad, out[0]);
       narrow(grad, out[1]);
       return static_cast<double>(column) * static_cast<double>(loss);
@@ -258,7 +259,7 @@ struct Loss {
     for (int j = 0; j < group.size; ++j) {
       const T e = exp_negative(static_cast<T>(widen(in[j])) - largest);
       sum += e;
-      if constexpr (sizeof(Out) == sizeof(T)) narrow(e, out[j]);  // where it loses nothing
+      if constexpr (sizeof(Out) == sizeof(T)) narrow(e, out[j]);  // where rounding loses nothing
     }
     const T inverse = factor / sum;
     for (int j = 0; j < group.size; ++j) {
@@ -275,7 +276,7 @@ struct Loss {
   }
 };
 
-// A thread takes four columns of a row, a block of Philox.
+// One thread handles four columns of a row, one Philox block.
 template <class T, class P>
 struct NoiseLoss {
   struct Args {
@@ -385,7 +386,7 @@ struct NoiseLoss {
   }
 };
 
-// The blocks' sums, in one block, and the quotient.
+// Adds the blocks' sums, in one block, and divides by the count.
 template <class T>
 struct Total {
   struct Args {

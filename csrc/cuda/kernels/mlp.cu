@@ -3,7 +3,7 @@
 namespace missdiff::cuda {
 namespace {
 
-constexpr int kFewWarps = 4;  // with fewer of them a multiprocessor waits; cells then go to global memory
+constexpr int kFewWarps = 4;  // with fewer the cells go to global memory instead
 
 MlpKernel find(const MlpArgs& args, Precision precision) {
   return precision == Precision::kBfloat16 ? mlp_in_bfloat16(args.width) : mlp_in_float32(args.width);
@@ -35,7 +35,7 @@ int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan) {
     const int64_t fit = room / cell_bytes(kPanel, args.stride);
     shared = fit >= kFewWarps;
     plan->warps = shared && fit < kMostWarps ? static_cast<int>(fit) : kMostWarps;
-    // A small batch is spread over all multiprocessors.
+    // Spread a small batch over all multiprocessors.
     const int64_t strips = (args.num_rows + kPanel - 1) / kPanel, share = (strips + processors - 1) / processors;
     if (share < plan->warps) plan->warps = static_cast<int>(share < 1 ? 1 : share);
   }

@@ -1,4 +1,4 @@
-// Kernels of one precision; each is instantiated in a file of its own, so that they compile side by side.
+// Kernels of one precision. Each precision is instantiated in a file of its own, so that they compile in parallel.
 #pragma once
 
 #include "mlp_launch.h"

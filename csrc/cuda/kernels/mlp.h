@@ -1,5 +1,5 @@
-// What the kernels of the default network (missdiff_fast/networks/mlp.py) and its sampler share. One launch takes rows
-// through all blocks of the network and all steps of the solver: mlp_narrow.h, or mlp_wide.h beyond a width of 128.
+// Common parts of the kernels of the default network (missdiff_fast/networks/mlp.py) and its sampler. One launch runs
+// rows through all blocks of the network and all solver steps: mlp_narrow.h up to a width of 128, mlp_wide.h beyond.
 #pragma once
 
 #include "random.h"
@@ -9,7 +9,7 @@ namespace missdiff::cuda {
 
 struct MlpArgs {
   Columns columns;
-  const char* tiles;          // of weights, as `missdiff_fast.networks.tiles.pack` lays them
+  const char* tiles;          // of weights, as `missdiff_fast.networks.packing_cuda.pack` lays them out
   const float* vectors;       // gain, up's and down's bias of each block, bias of the inputs, bias of the outputs
   int width;                  // W
   int blocks;                 // residual blocks
@@ -25,17 +25,17 @@ struct MlpArgs {
   int64_t num_rows;           // B
   float* out;                 // [B, D] or [B, D + C]
   int warps;                  // of a block
-  char* scratch;              // of all blocks' cells where shared memory has no room for them, else null
+  char* scratch;              // cells of all blocks if shared memory has no room, else null
   int stride;                 // of rows of cells
   Divider by_stride, by_quads, by_groups;  // the stride, quads of a row, K
 };
 
 MISSDIFF_INLINE int panels_of(int n) { return (n + kPanel - 1) / kPanel; }
 
-// An odd number of times 8, so that what the lanes of a warp read of a panel lies in all banks.
+// An odd multiple of 8, so that a warp's reads of a panel are spread over all banks.
 MISSDIFF_INLINE int cell_stride(int width) { return (width + 7) / 16 * 16 + 8; }
 
-// The cells of some rows while they are drawn.
+// Cells of some rows during sampling.
 struct Cells {
   float *x, *p, *previous;  // [rows, stride]
   uint8_t* state;           // [rows, stride] of each encoded column
@@ -62,9 +62,9 @@ struct alignas(4) FourStates {
   uint8_t v[4];
 };
 
-// Each of the following is done by `workers` threads together, of which one is `worker`.
+// The following functions are each run by `workers` threads together; `worker` is the index of one.
 
-// The rows from `first` on. Rows beyond the last are hidden, and their results are not kept.
+// Loads the rows from `first` on. Rows beyond the last are hidden, and their results are dropped.
 MISSDIFF_INLINE void load_cells(const MlpArgs& args, const Cells& cells, int64_t first, int worker, int workers) {
   const Columns& columns = args.columns;
   const int D = columns.width, J = columns.continuous + columns.categorical;
@@ -85,7 +85,7 @@ MISSDIFF_INLINE void store_cells(const MlpArgs& args, const Cells& cells, int64_
   }
 }
 
-// exp, to some units in the last place.
+// exp, with an error of a few units in the last place.
 MISSDIFF_INLINE float quick_exp(float x) {
 #ifdef __CUDA_ARCH__
   return __expf(x);
@@ -94,7 +94,7 @@ MISSDIFF_INLINE float quick_exp(float x) {
 #endif
 }
 
-// Logits to probabilities, group by group.
+// Soft-max of each group, in place.
 MISSDIFF_INLINE void softmax_cells(const MlpArgs& args, const Cells& cells, int worker, int workers) {
   const Columns& columns = args.columns;
   const int K = columns.categorical;
@@ -132,14 +132,14 @@ MISSDIFF_INLINE void advance_cells(const MlpArgs& args, const Cells& cells, int6
     }
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
-      x.v[j] = step_cell(coefficients, t > 0, noise, state.v[j], x.v[j], p.v[j], previous.v[j], eps[j]);
+      x.v[j] = step_cell(coefficients, t > 0, noise, x.v[j], p.v[j], previous.v[j], eps[j], state.v[j]);
     }
     store_as(cells.x + place, x);
     store_as(cells.previous + place, p);
   }
 }
 
-// The states' flags that the network is told: of columns 0 to J whether they are noisy, then whether they are clean.
+// The network's flags of the states: for each column whether it is noisy, then for each whether it is clean.
 MISSDIFF_INLINE Panel flags_panel(const MlpArgs& args, int64_t first, int panel, int lane) {
   const int J = args.columns.continuous + args.columns.categorical;
   Panel flags;
@@ -156,7 +156,7 @@ MISSDIFF_INLINE Panel flags_panel(const MlpArgs& args, int64_t first, int panel,
   return flags;
 }
 
-// The cells of 16 rows from `row` on as the network is shown them.
+// The network's inputs for the cells of 16 rows from `row` on.
 MISSDIFF_INLINE Panel shown_panel(const MlpArgs& args, const Cells& cells, const Scales& scales, int row, int panel,
                                   int lane) {
   Panel shown;
@@ -183,7 +183,7 @@ MISSDIFF_INLINE Panel shown_panel(const MlpArgs& args, const Cells& cells, const
   return shown;
 }
 
-// The network's output for 16 rows from `row` on: to the cells to be drawn on with, or to the result.
+// Stores the network's output for 16 rows from `row` on: in the cells when sampling, else in the result.
 MISSDIFF_INLINE void emit_panel(const MlpArgs& args, const Cells& cells, const Scales& scales, int64_t first, int row,
                                 int panel, int lane, const Panel& out) {
   const int C = args.columns.continuous;
@@ -207,7 +207,7 @@ MISSDIFF_INLINE void emit_panel(const MlpArgs& args, const Cells& cells, const S
   }
 }
 
-// A vector's numbers for the columns of a panel.
+// A vector's numbers of a panel's columns.
 MISSDIFF_INLINE Panel spread_vector(const float* vector, int panel, int lane) {
   Panel spread;
   MISSDIFF_UNROLL(2)
@@ -245,7 +245,7 @@ MISSDIFF_INLINE void silu_panel(Panel& panel) {
   }
 }
 
-// The sums of a panel's rows, and of the squared distances from a mean; columns from W on do not count.
+// Add the sums of a panel's rows, and of squared deviations from a mean, without the columns beyond W.
 MISSDIFF_INLINE void add_sums(const Panel& panel, RowPair& sums) {
   MISSDIFF_UNROLL(2)
   for (int half = 0; half < 2; ++half) {
@@ -268,8 +268,8 @@ MISSDIFF_INLINE void add_squares(const Panel& panel, int index, int lane, int wi
   }
 }
 
-// What rows are multiplied by to have a standard deviation of 1, given the sum of squares. A variance that overflows is
-// no scale of 0, which would hide that the network diverged: the result is NaN.
+// 1 / standard deviation, given the sum of squared deviations. An overflowing variance gives NaN: a scale of 0 would
+// hide that the network diverged.
 MISSDIFF_INLINE float inverse_std(float squares, int width) {
   const float variance = squares / static_cast<float>(width);
   return 1.0f / square_root(variance + 1e-5f) + (variance - variance);
@@ -301,7 +301,7 @@ MISSDIFF_INLINE Panel normal_panel(const Panel& panel, const RowPair& mean, cons
   return result;
 }
 
-// Where the vectors of a network lie whose width is rounded up to `padded`.
+// Positions of the vectors of a network whose width is rounded up to `padded`.
 struct Vectors {
   const float *inputs, *blocks, *outputs;
   int padded;
@@ -314,7 +314,7 @@ struct Vectors {
   MISSDIFF_MEMBER const float* down(int b) const { return gain(b) + 3 * padded; }
 };
 
-// The shift's numbers of a panel; what is beyond W is 0.
+// The shift's numbers of a panel's columns; 0 beyond W.
 MISSDIFF_INLINE Panel spread_shift(const MlpArgs& args, int t, int b, int panel, int lane) {
   const float* shift = args.shifts + (static_cast<int64_t>(t) * args.blocks + b) * args.width;
   Panel spread;
@@ -331,7 +331,7 @@ MISSDIFF_INLINE Panel spread_shift(const MlpArgs& args, int t, int b, int panel,
 
 constexpr int kChunkBytes = 16 * 1024;  // of weights, which come in whole chunks
 
-// Tiles of one pass through a network whose width is rounded up to so many panels.
+// Number of tiles of one pass through a network whose width is rounded up to `panels`.
 MISSDIFF_INLINE int64_t pass_tiles(const MlpArgs& args, int panels) {
   const int J = args.columns.continuous + args.columns.categorical;
   const int64_t n = panels, ends = panels_of(2 * J) + panels_of(args.columns.width) + panels_of(args.outputs);

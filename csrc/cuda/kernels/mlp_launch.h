@@ -1,4 +1,4 @@
-// How a pass of the network is spread over a device.
+// Launch plan of a pass of the network.
 #pragma once
 
 #include "mlp.h"
@@ -8,15 +8,15 @@ namespace missdiff::cuda {
 enum class Precision : int { kFloat32, kBfloat16 };
 
 struct MlpPlan {
-  bool fits;              // whether the card has the shared memory that the kernel needs beside its cells
+  bool fits;              // whether the device has enough shared memory
   int warps;              // of a block
-  int blocks;             // of the grid, which go on to further rows until all are done
-  int64_t scratch_bytes;  // for `MlpArgs::scratch`; 0 where shared memory has room
+  int blocks;             // of the grid, which loop over the rows
+  int64_t scratch_bytes;  // for `MlpArgs::scratch`; 0 if shared memory has room
 };
 
 constexpr int kMostPanels = 32;  // a width of 512
 
-// Panels that a width is rounded up to: what kernels are compiled for.
+// Panels that a width is rounded up to; kernels are compiled for these sizes.
 MISSDIFF_INLINE int padded_panels(int width) {
   const int sizes[] = {2, 4, 6, 8, 16, 24, 32};
   for (int size : sizes) {
@@ -25,7 +25,7 @@ MISSDIFF_INLINE int padded_panels(int width) {
   return 0;
 }
 
-// Packed weights: so many floats of vectors, then tiles; see missdiff_fast.networks.tiles.pack.
+// Sizes of packed weights: vectors of `floats` floats, then tiles; see missdiff_fast.networks.packing_cuda.pack.
 struct MlpWeights {
   int64_t floats, bytes;
 };
@@ -42,7 +42,7 @@ MISSDIFF_INLINE MlpWeights mlp_weights(const Columns& columns, int width, int bl
   return {floats, 4 * floats + chunks * kChunkBytes};
 }
 
-// Fills in what follows from the columns and the network; no steps predict.
+// Fills in the fields that follow from columns and network. 0 steps mean to predict.
 MISSDIFF_INLINE void describe_mlp(MlpArgs& args, const char* weights, int width, int blocks, int steps,
                                   Precision precision) {
   const Columns& columns = args.columns;
@@ -58,7 +58,7 @@ MISSDIFF_INLINE void describe_mlp(MlpArgs& args, const char* weights, int width,
   args.by_groups = Divider(columns.categorical > 0 ? columns.categorical : 1);
 }
 
-// Both give a cudaError_t. The plan is for the current device; the launch fills in the args what it decides.
+// Both return a cudaError_t. The plan is for the current device.
 int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan);
 int launch_mlp(MlpArgs args, Precision precision, const MlpPlan& plan, Stream stream);
 

@@ -1,6 +1,6 @@
-// The default network up to a width of 128: a warp has 16 rows of its own, whose activations never leave its registers,
-// since a product's sums lie as the next product's factor has to. Weights are a stream that the warps of a block read
-// together, in the order of their use.
+// The default network up to a width of 128. Each warp has 16 rows of its own, whose activations stay in registers,
+// since a product's sums have the layout of the next product's factor. The warps of a block read one stream of weights
+// together, in the order of use.
 #pragma once
 
 #include "mlp.h"
@@ -8,10 +8,10 @@
 namespace missdiff::cuda {
 
 constexpr int kMostWarps = 8;  // of a block
-constexpr int kStages = 3;     // chunks in shared memory: one in use, the others on their way
+constexpr int kStages = 3;     // chunks in shared memory: one in use, the others being copied
 
-// Tiles of weights in the order of their use, over and over: a pass of the network after another. All threads of a
-// block take every tile, through a ring of chunks in shared memory, so that global memory is read once for all of them.
+// Tiles of weights in the order of use, repeated for every pass of the network. All threads of a block read every tile
+// from a ring of chunks in shared memory, so that global memory is read once per block.
 template <class Product>
 class TileStream {
  public:
@@ -23,12 +23,12 @@ class TileStream {
 
   MISSDIFF_MEMBER void begin_pass() { used_ = 0; }
 
-  // The next tile, to be read before another is taken.
+  // The next tile, valid until the next call.
   MISSDIFF_MEMBER const char* next() {
     const int place = used_ % kChunkTiles;
     if (place == 0) {
       await_copies<kStages - 2>();
-      block_barrier();  // the chunk is there, and nobody reads the one that the request is to overwrite
+      block_barrier();  // the chunk is copied, and no thread reads the one to be overwritten
       request();
       current_ = current_ + 1 == kStages ? 0 : current_ + 1;
     }
@@ -36,7 +36,7 @@ class TileStream {
     return ring_ + current_ * kChunkBytes + place * Product::kTileBytes;
   }
 
-  // Nothing may be on its way to memory that has been given back.
+  // Drain async copies before shared memory is released.
   MISSDIFF_MEMBER void finish() { await_copies<0>(); }
 
  private:
@@ -52,7 +52,7 @@ class TileStream {
   char* ring_;
   int threads_, chunks_;
   int used_ = 0;                // tiles of this pass
-  int wanted_ = 0, stage_ = 0;  // the next chunk to be asked for, and where it goes
+  int wanted_ = 0, stage_ = 0;  // the next chunk to copy, and where it goes
   int current_ = kStages - 1;   // where the chunk in use is
 };
 
@@ -71,7 +71,7 @@ struct MlpNarrow {
   using Right = typename Product::Right;
   static constexpr int kPadded = kPanels * kPanel;
 
-  // All steps of the 16 rows from `first` on.
+  // Runs all steps of the 16 rows from `first` on.
   MISSDIFF_INLINE void run_warp(const MlpArgs& args, const Cells& cells, int64_t first, TileStream<Product>& stream) {
     warp_barrier();  // all lanes are done with the rows before
     MISSDIFF_LANES(lane) load_cells(args, cells, first, lane, kLanes);
@@ -172,7 +172,7 @@ struct MlpNarrow {
     }
   }
 
-  // Means of the rows, and what brings their standard deviation to 1.
+  // Mean and 1 / standard deviation of each row.
   MISSDIFF_INLINE void measure(const MlpArgs& args, const PerLane<Panel> (&h)[kPanels], PerLane<RowPair>& mean,
                                PerLane<RowPair>& scale) {
     PerLane<RowPair> sums;

@@ -1,5 +1,5 @@
-// The default network where it is wider than a warp's registers: the warps of a block work on the same 32 rows, each on
-// its own columns of every layer, and hand activations to one another through shared memory.
+// The default network where a row does not fit in a warp's registers. The warps of a block work on the same 32 rows,
+// each on its own columns of every layer, and exchange activations through shared memory.
 #pragma once
 
 #include "mlp.h"
@@ -30,19 +30,19 @@ struct MlpWide {
   using Right = typename Product::Right;
   static constexpr int kPanels = kEach * kWideWarps, kPadded = kPanels * kPanel;
 
-  // Columns of all warps for the rows of a block: PerWarp, of its own panels, of each strip.
+  // A warp's panels of each strip of the block's rows.
   struct Rows {
     PerLane<Panel> of[kEach][kStrips];
   };
 
-  // Shared memory: rows as factors of a product, and what warps tell one another of their columns' sums.
+  // Shared memory: factors of products, and the warps' sums over their columns.
   struct Shared {
     Left normal[kPanels][kStrips][kLanes];
     Left wide[2 * kPanels][kStrips][kLanes];  // the hidden layer, or pieces of the inputs
     float sums[kWideWarps][kWideRows];
   };
 
-  // All steps of the rows from `first` on.
+  // Runs all steps of the rows from `first` on.
   MISSDIFF_INLINE void run_block(const MlpArgs& args, const Cells& cells, Shared& shared, int64_t first) {
     const int workers = kWideWarps * kLanes;
     MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) load_cells(args, cells, first, warp * kLanes + lane, workers); }
@@ -225,7 +225,7 @@ struct MlpWide {
     }
   }
 
-  // Means of the rows, and what brings their standard deviation to 1, of all warps' columns together.
+  // Mean and 1 / standard deviation of each row, over all warps' columns.
   MISSDIFF_INLINE void measure(const MlpArgs& args, PerWarp<Rows>& h, Shared& shared,
                                PerWarp<PerLane<RowPair>[kStrips]>& mean, PerWarp<PerLane<RowPair>[kStrips]>& scale) {
     for (int squares = 0; squares < 2; ++squares) {

@@ -1,11 +1,11 @@
-// x_t of the rows of a batch; see missdiff_fast.reference.perturb.
+// x_t of the rows of a batch; see missdiff_fast.ops.reference.perturb.
 #pragma once
 
 #include "random.h"
 
 namespace missdiff::cuda {
 
-// The table and the batch drawn from it.
+// A table and a batch of its rows.
 template <class T>
 struct Batch {
   Columns columns;
@@ -18,7 +18,7 @@ struct Batch {
   int64_t stored;         // N
 };
 
-// One thread makes four columns of a row: a block of Philox.
+// One thread computes four columns of a row, one Philox block.
 template <class T>
 struct Perturb {
   struct Args {

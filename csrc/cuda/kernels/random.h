@@ -1,11 +1,11 @@
-// Numbers of missdiff_fast/reference.py's generator, by blocks of Philox: four columns of a row.
+// Random numbers of missdiff_fast.ops.reference, four columns of a row for each Philox block.
 #pragma once
 
 #include "tile.h"
 
 namespace missdiff::cuda {
 
-// The key's seed and step are read on the device, so that a graph may change them between replays.
+// The key is read on the device, so that it can change between replays of a graph.
 MISSDIFF_INLINE void philox_quad(const int64_t* key, int64_t row, int block, uint32_t (&words)[4]) {
   const uint64_t seed = static_cast<uint64_t>(key[0]), place = static_cast<uint64_t>(row);
   words[0] = static_cast<uint32_t>(place);

@@ -1,12 +1,12 @@
-// Tiles in shared memory of ops that work on them in a wider type, or by columns; and what such ops share.
+// Tiles in shared memory, for ops that work by columns or in a wider type than the tensor's.
 #pragma once
 
 #include "tile.h"
 
 namespace missdiff::cuda {
 
-// How rows lie in shared memory. Where threads of a warp take the same column of different rows, a width that is a
-// multiple of 4 would bring them together in few of the 32 banks: there a row is followed by a gap of one number.
+// Layout of rows in shared memory. Where a warp's threads read one column of several rows, a stride that is a multiple
+// of 4 would cause bank conflicts, so such rows are padded by one number.
 struct Stage {
   int width, stride;
   Divider by;  // the width
@@ -22,7 +22,7 @@ MISSDIFF_INLINE int64_t stage_bytes(const Stage& stage, int rows) {
   return (static_cast<int64_t>(sizeof(T)) * stage.stride * rows + 15) / 16 * 16;
 }
 
-// Rows that lie one after another in global memory, from an address that is aligned to 16 bytes.
+// Loads n adjacent rows from global memory, from an address aligned to 16 bytes.
 template <class T, class P>
 MISSDIFF_INLINE void load_rows(const P* from, int n, const Stage& stage, T* to, int thread, int threads) {
   const int count = n * stage.width;
@@ -47,7 +47,7 @@ MISSDIFF_INLINE void load_rows(const P* from, int n, const Stage& stage, T* to, 
   for (int e = whole * kEach + thread; e < count; e += threads) to[e] = static_cast<T>(widen(from[e]));
 }
 
-// The way back.
+// Inverse of load_rows.
 template <class T, class P>
 MISSDIFF_INLINE void store_rows(const T* from, int n, const Stage& stage, P* to, int thread, int threads) {
   const int count = n * stage.width;
@@ -72,8 +72,7 @@ MISSDIFF_INLINE void store_rows(const T* from, int n, const Stage& stage, P* to,
   for (int e = whole * kEach + thread; e < count; e += threads) narrow(from[e], to[e]);
 }
 
-// The encoded columns of a categorical column. Offsets are only known on the device: what they say is checked where it
-// is used.
+// Encoded columns of a categorical column. Offsets are known on the device only, and are checked where they are used.
 struct Group {
   int first, size;
 };

@@ -1,4 +1,4 @@
-// One solver step; see missdiff_fast.reference.step.
+// One solver step; see missdiff_fast.ops.reference.step.
 #pragma once
 
 #include "random.h"
@@ -49,7 +49,7 @@ struct Step {
   static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 3;
 
-  // The coefficients, and which of the last two terms there are.
+  // The coefficients, and whether the step has the last two terms.
   struct Terms {
     StepCoefficients<T> coefficients;
     bool previous, noise;
@@ -60,7 +60,7 @@ struct Step {
     return {{c[0], c[1], c[2], c[3]}, args.previous != nullptr, c[3] != T(0)};
   }
 
-  // Room for p and for the noise, though not every step has any: whether it has is known on the device alone.
+  // Always reserves space for noise: its coefficient is known on the device only.
   static Tile tile_of(const Columns& columns) {
     const int64_t noise = static_cast<int64_t>(sizeof(float)) * columns.width;
     return make_tile(static_cast<int64_t>(sizeof(T)) * Stage(columns.width, true).stride + noise);
@@ -94,7 +94,7 @@ struct Step {
         }
       }
     } else if constexpr (kPhase == 1) {
-      // Groups may differ in size: a warp takes the same one of different rows.
+      // Groups differ in size: a warp works on one group of several rows.
       const int i = thread % rows;
       if (args.softmax && i < n) {
         for (int k = thread / rows; k < columns.categorical; k += kThreads / rows) {
@@ -139,7 +139,7 @@ struct Step {
     }
   }
 
-  // x and previous, and where they go, by pieces of 16 bytes, which may reach from one row into the next.
+  // Reads and writes by 16-byte vectors, which may reach from one row into the next.
   MISSDIFF_INLINE void write_next(const Args& args, const Terms& terms, const int32_t* map, int64_t first, int n,
                                   int thread, const T* tile, const float* noise) {
     constexpr int kEach = static_cast<int>(sizeof(Vector) / sizeof(T));
@@ -175,7 +175,7 @@ struct Step {
     }
   }
 
-  // Rows too wide for shared memory: p is read again from where it was written.
+  // For rows too wide for shared memory: reads p back from global memory.
   MISSDIFF_INLINE void write_wide_next(const Args& args, const Terms& terms, const int32_t* map, int64_t first, int n,
                                        int thread) {
     const int quads = static_cast<int>(args.quads.divisor), D = args.columns.width;
@@ -197,8 +197,8 @@ struct Step {
   MISSDIFF_INLINE T next_cell(const Args& args, const Terms& terms, const int32_t* map, int64_t i, int d, T x, T p,
                               T previous, float eps) {
     const int64_t J = static_cast<int64_t>(args.columns.continuous) + args.columns.categorical;
-    const int32_t state = args.states[i * J + spot_of(args.columns, map, d).column];
-    return step_cell(terms.coefficients, terms.previous, terms.noise, state, x, p, previous, static_cast<T>(eps));
+    return step_cell(terms.coefficients, terms.previous, terms.noise, x, p, previous, static_cast<T>(eps),
+                     args.states[i * J + spot_of(args.columns, map, d).column]);
   }
 };
 

@@ -1,5 +1,5 @@
-// Rows that a block works on together. They lie one after another in memory, so that whatever their width a tile is one
-// piece, which goes to and from shared memory in accesses of 16 bytes.
+// Rows that a block works on together. They are adjacent in memory, so that a tile of any width is copied to and from
+// shared memory with 16-byte accesses.
 #pragma once
 
 #include "../../cells.h"
@@ -7,7 +7,7 @@
 
 namespace missdiff::cuda {
 
-// How columns lie in the encoded row, as missdiff_fast.table.Layout tells it; offsets are on the device.
+// Layout of an encoded row; see missdiff_fast.table.encoded.Layout. Offsets are on the device.
 struct Columns {
   int continuous;          // C
   int categorical;         // K
@@ -16,18 +16,18 @@ struct Columns {
 };
 
 constexpr int kTileRows = 64;          // at most
-constexpr int kTileBytes = 32 * 1024;  // at most, where the least number of rows is not larger
+constexpr int kTileBytes = 32 * 1024;  // at most, unless kLeastRows rows need more
 constexpr int kLeastRows = 8;          // whole pieces of 16 bytes in every type
-constexpr int kMostBytes = 64 * 1024;  // where the least number of rows needs it: any card has them, and 24 KiB more
+constexpr int kMostBytes = 64 * 1024;  // for kLeastRows rows; every supported device has 24 KiB more
 constexpr int kMostWidth = 1 << 18;    // of a row, so that a `Divider` is exact in the least number of rows
 
-// How a batch is cut into tiles.
+// Division of a batch into tiles.
 struct Tile {
   int rows;     // of each but the last
-  bool staged;  // whether shared memory has room for one; if not, rows are worked on where they are
+  bool staged;  // in shared memory; else in global memory
 };
 
-// Tiles of which each row takes so many bytes of shared memory.
+// Tiles whose rows take `row_bytes` bytes of shared memory each.
 inline Tile make_tile(int64_t row_bytes) {
   Tile tile{kTileRows, true};
   while (tile.rows > kLeastRows && tile.rows * row_bytes > kTileBytes) tile.rows /= 2;
@@ -41,7 +41,7 @@ MISSDIFF_INLINE int rows_of_tile(const Tile& tile, int64_t num_rows, int64_t fir
   return static_cast<int>(num_rows - first < tile.rows ? num_rows - first : tile.rows);
 }
 
-// The table column of an encoded column, and its place in the column's group, in one number.
+// The table column of an encoded column, and its index within the column's group.
 struct Spot {
   int column, place;
 };
@@ -60,7 +60,7 @@ MISSDIFF_INLINE Spot find_spot(const Columns& columns, int d) {
   return {columns.continuous + low, d - static_cast<int>(columns.offsets[low])};
 }
 
-constexpr int kMappedWidth = 4096;  // beyond, spots are searched for
+constexpr int kMappedWidth = 4096;  // wider rows search for spots
 
 MISSDIFF_INLINE int64_t map_bytes(const Columns& columns) {
   return columns.width <= kMappedWidth ? (4 * static_cast<int64_t>(columns.width) + 15) / 16 * 16 : 0;
@@ -74,7 +74,7 @@ MISSDIFF_INLINE void check_columns(const Columns& columns, int thread, int threa
   for (int k = thread; k < columns.categorical; k += threads) require(columns.offsets[k] < columns.offsets[k + 1]);
 }
 
-// Writes the spots of all encoded columns to shared memory, if there is room for them.
+// Writes the spots of all encoded columns to shared memory, up to kMappedWidth columns.
 MISSDIFF_INLINE void map_columns(const Columns& columns, int thread, int threads, int32_t* map) {
   check_columns(columns, thread, threads);
   if (columns.width > kMappedWidth) return;
@@ -93,8 +93,8 @@ struct alignas(16) Vector {
   uint32_t words[4];
 };
 
-// A tile of `count` numbers from or to global memory, which is aligned to 16 bytes where the tile begins. The last tile
-// of all may end within a vector.
+// Copies a tile of `count` numbers from or to global memory, where its start is aligned to 16 bytes. The last tile may
+// end within a vector.
 template <class T>
 MISSDIFF_INLINE void copy_tile(const T* from, T* to, int count, int thread, int threads) {
   constexpr int kEach = static_cast<int>(sizeof(Vector) / sizeof(T));

@@ -1,5 +1,5 @@
-// Warps whose 32 lanes go through a program together. What each lane holds is a PerLane, and what each does stands in a
-// loop over MISSDIFF_LANES: on the device a lane has one value and one turn, on the host there are 32 of both.
+// Warp-level code that also runs on the host. A PerLane holds one value per lane, and MISSDIFF_LANES loops over lanes:
+// on the device one value and one iteration per thread, on the host 32 of both.
 #pragma once
 
 #include "../../bfloat16.h"
@@ -37,22 +37,22 @@ struct PerLane {
 
 #endif
 
-// After it a lane sees what the others of its warp have written to memory.
+// Makes the warp's writes to memory visible to all its lanes.
 MISSDIFF_INLINE void warp_barrier() {
 #ifdef __CUDA_ARCH__
   __syncwarp();
 #endif
 }
 
-// The same for all warps of a block.
+// The same for all threads of a block.
 MISSDIFF_INLINE void block_barrier() {
 #ifdef __CUDA_ARCH__
   __syncthreads();
 #endif
 }
 
-// Asks for a copy from global to shared memory, which all threads of a block make together while they go on: a multiple
-// of 16 bytes, of addresses aligned to as many.
+// Starts an asynchronous copy from global to shared memory by all threads of a block. Size and addresses are multiples
+// of 16 bytes.
 MISSDIFF_INLINE void copy_ahead(const char* from, char* to, int bytes, int threads) {
 #ifdef __CUDA_ARCH__
   const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -66,7 +66,7 @@ MISSDIFF_INLINE void copy_ahead(const char* from, char* to, int bytes, int threa
 #endif
 }
 
-// Waits until at most so many of the copies that this thread has asked for are not there yet.
+// Waits until at most kPending of this thread's copies are unfinished.
 template <int kPending>
 MISSDIFF_INLINE void await_copies() {
 #ifdef __CUDA_ARCH__
@@ -74,8 +74,8 @@ MISSDIFF_INLINE void await_copies() {
 #endif
 }
 
-// 16 rows of 16 columns, as a matrix product leaves them: lane 4 g + t has columns 8 half + 2 t + (i & 1) of the rows
-// g + 8 (i >> 1), for halves 0 and 1 and i from 0 to 3.
+// A lane's part of 16 rows by 16 columns, in the layout of a matrix product's result: lane 4 g + t holds columns 8 half
+// + 2 t + (i & 1) of rows g + 8 (i >> 1), for halves 0 and 1 and i from 0 to 3.
 struct Panel {
   float v[2][4];
 };
@@ -84,7 +84,7 @@ constexpr int kPanel = 16;
 MISSDIFF_INLINE int panel_row(int lane, int i) { return lane / 4 + 8 * (i / 2); }
 MISSDIFF_INLINE int panel_column(int lane, int half, int i) { return 8 * half + 2 * (lane % 4) + i % 2; }
 
-// Sums over the four lanes that share rows; numbers of the upper and of the lower row.
+// Numbers of a lane's upper and lower row. sum_rows adds them over the four lanes that share rows.
 struct RowPair {
   float upper, lower;
 };
@@ -107,7 +107,7 @@ MISSDIFF_INLINE void sum_rows(PerLane<RowPair>& sums) {
 #endif
 }
 
-// A panel times a tile, by the definition, both in the lanes' order: what the host does for the instructions below.
+// A panel times a tile, both in the lanes' order: the host's version of the matrix instructions below.
 struct Factors {
   float left[kLanes][2][4], right[kLanes][8];
 };
@@ -135,8 +135,8 @@ MISSDIFF_INLINE void multiply_factors(PerLane<Panel>& sums, const Factors& facto
   }
 }
 
-// How a panel of rows is multiplied by a tile of 16 inputs to 16 outputs. A tile's numbers lie in the lanes' order:
-// lane 4 g + t has the weights of inputs 8 half + 2 t + i and outputs 8 tile + g, in the order (tile, half, i).
+// Products of a panel of rows and a tile of weights, 16 inputs by 16 outputs. Lane 4 g + t holds the tile's weights of
+// inputs 8 half + 2 t + i and outputs 8 tile + g, in the order (tile, half, i).
 //
 // bfloat16, with sums in float32.
 struct InBfloat16 {
@@ -247,7 +247,7 @@ struct InFloat32 {
   }
 
  private:
-  // The nearest number of TF32's 11 significant bits.
+  // Rounds to TF32, 11 significant bits.
   MISSDIFF_INLINE float rounded(float x) {
 #ifdef __CUDA_ARCH__
     uint32_t bits;
@@ -269,8 +269,8 @@ struct InFloat32 {
     return factors;
   }
 #else
-  // Eight inputs at a time. The instruction has inputs t and t + 4 where the lanes hold 2 t and 2 t + 1: the order of a
-  // sum's terms is free, as long as both sides have the same.
+  // Eight inputs at a time. The instruction expects inputs t and t + 4 where the lanes hold 2 t and 2 t + 1. Both
+  // factors permute the inputs alike, which does not change their sum's terms.
   static __device__ __forceinline__ void multiply_half(float* c, const float* a, float b0, float b1) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])

@@ -8,17 +8,18 @@ from typing import Literal
 import pandas as pd
 import torch
 
+from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.random import check_seed, derive, seeded
 from missdiff_fast._estimator import BaseEstimator, NotFittedError
-from missdiff_fast._validation import check_count, check_positive
 from missdiff_fast.baselines._encoding import Encoder
-from missdiff_fast.baselines.delete import delete_incomplete
+from missdiff_fast.baselines.delete import complete_rows
 from missdiff_fast.baselines.imputers import MeanModeImputer
 from missdiff_fast.baselines.stasy.network import HIDDEN, ScoreNetwork
 from missdiff_fast.baselines.stasy.sde import VESDE
 from missdiff_fast.baselines.stasy.training import Phase, train, unlikely
+from missdiff_fast.table import read_frame
 from missdiff_fast.table.schema import as_names
 
 _TILE = 4096  # rows drawn at a time
@@ -142,13 +143,14 @@ class STaSy(BaseEstimator):
         categorical_columns = as_names(categorical_columns)
         seed, device = check_seed(self.random_state), resolve_device(self.device)
         # Learnt from all observed cells, so that ranges and categories do not depend on which rows are complete.
-        encoder = Encoder.fit(X, categorical_columns, self.missing_values, self.max_categories)
+        cells = read_frame(X, categorical_columns=categorical_columns, missing_values=self.missing_values)
+        encoder = Encoder.fit(cells, self.max_categories)
         if self.complete == "delete":
-            rows = delete_incomplete(X, self.missing_values, categorical_columns)
+            rows = encoder.encode(cells).rows(complete_rows(cells))
         else:
             imputer = MeanModeImputer(missing_values=self.missing_values, max_categories=self.max_categories)
-            rows = imputer.fit_impute(X, categorical_columns)
-        x = torch.from_numpy(encoder.dense(encoder.encode(rows))).float().to(device)
+            rows = encoder.encode(encoder.codec.read(imputer.fit_impute_cells(cells)))
+        x = torch.from_numpy(encoder.dense(rows)).float().to(device)
         with seeded(derive(seed, "weights")):
             network = ScoreNetwork(encoder.layout.width, self.hidden).to(device)
         sde, history, quiet = VESDE(), History(), not self.verbose

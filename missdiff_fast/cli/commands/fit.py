@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         "--refine",
         metavar="N",
         type=int,
-        help="rounds of refinement, training with filled cells (default: 0 to 2, chosen)",
+        help="rounds of refinement, which fills missing cells and trains on (default: 0 to 2, by their share)",
     )
     refinement.add_argument("--no-refine", dest="refine", action="store_const", const=0, help="the same as --refine 0")
     training.add_argument("--seed", metavar="N", type=int, help="seed that makes the model repeatable")

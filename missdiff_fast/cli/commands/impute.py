@@ -86,7 +86,7 @@ def numbered(path: Path, number: int) -> Path:
     >>> numbered(Path("to/filled.v2.csv.gz"), 3).as_posix()
     'to/filled.v2-3.csv.gz'
     """
-    from missdiff_fast.table.io import file_kind
+    from missdiff_fast.table.files import file_kind
 
     _, compression = file_kind(path)
     plain = Path(path.name.removesuffix(compression))

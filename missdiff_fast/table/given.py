@@ -1,4 +1,4 @@
-"""Checks of what users pass, before any work is done."""
+"""Known cells of rows to be drawn: a frame of what the user gives, and its values in the learnt dtypes."""
 
 from __future__ import annotations
 
@@ -9,34 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import argument_error, argument_type_error
-from missdiff_fast.table.schema import Column
-
-MAX_ROWS = 1 << 40  # more than any memory holds, and few enough that sizes in bytes stay integers of 64 bits
-
-
-def check_count(name: str, value: object, *, least: int, most: int | None = None) -> int:
-    """The value as an int of at least ``least`` and at most ``most``."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-        raise argument_type_error(name, f"must be an integer, got {value!r}", value)
-    if value < least:
-        raise argument_error(name, f"must be at least {least}, got {value}", value)
-    if most is not None and value > most:
-        raise argument_error(name, f"must be at most {most:,}, got {value}", value)
-    return int(value)
-
-
-def check_positive(name: str, value: object) -> float:
-    """The value as a finite float above 0."""
-    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
-        raise argument_type_error(name, f"must be a number, got {value!r}", value)
-    try:
-        number = float(value)
-    except OverflowError:
-        number = float("inf")
-    if not 0 < number < float("inf"):
-        raise argument_error(name, f"must be positive and finite, got {value}", value)
-    return number
+from missdiff_fast._checks import MAX_ROWS, check_count
+from missdiff_fast.table.schema import Column, check_frame
 
 
 def given_frame(
@@ -75,8 +49,11 @@ def given_frame(
 
 
 def without_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its categories as they are, and no order among them."""
+    """The frame with its categories as they are, and no order among them; errors of `check_frame`."""
+    check_frame(frame)
     ordered = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered]
+    if not ordered:
+        return frame
     return frame.astype({name: pd.CategoricalDtype(frame[name].cat.categories) for name in ordered})
 
 

@@ -1,0 +1,186 @@
+"""Reading a frame: each column once, into the cells that fit, encode, fill and the checks work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from missdiff_fast.errors import Convert, DataError, DataTypeError, Do, Drop, argument_error
+from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
+from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
+from missdiff_fast.table.progress import column_bar
+from missdiff_fast.table.reading import read_cells
+from missdiff_fast.table.schema import Column, Name, Refusals, Schema, as_names, check_frame
+from missdiff_fast.table.threads import in_threads
+
+
+@dataclass(frozen=True)
+class TableCells:
+    """A frame whose columns were read, each once.
+
+    Made by `read_frame`, or for a fitted codec by `missdiff_fast.table.Codec.read`.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        N rows. It must not be changed while its cells are in use: they may share its memory.
+    columns : mapping
+        Name to Series, in the frame's order.
+    found : mapping
+        Name to the cells of each column that could be read.
+    refused : mapping
+        Name to the fault of each column that could not be read.
+    markers : Markers
+        What counted as missing beside NaN, None, NaT and NA.
+    categorical_columns : frozenset
+        Columns whose values are categories whatever their type.
+    """
+
+    frame: pd.DataFrame
+    columns: Mapping[Name, pd.Series]
+    found: Mapping[Name, ColumnCells]
+    refused: Mapping[Name, RefusedError]
+    markers: Markers
+    categorical_columns: frozenset[Name] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def observed(self, name: Name) -> ColumnCells | None:
+        """A column's cells; None if it is absent or none of its cells is observed."""
+        cells = self.found.get(name)
+        return None if cells is None or cells.missing.all() else cells
+
+    def check(self) -> None:
+        """Raise TypeError or ValueError that names all columns that could not be read, if there is one."""
+        refusals = Refusals()
+        for name, refused in self.refused.items():
+            refusals.add(name, refused)
+        refusals.raise_any()
+
+
+def read_frame(
+    frame: pd.DataFrame,
+    *,
+    categorical_columns: Sequence[Name] | None = None,
+    missing_values: Sequence[object] = (),
+    verbose: bool = False,
+) -> TableCells:
+    """Read a frame whose columns are still to be learnt.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table, with missing cells as NaN, None, NaT or NA.
+    categorical_columns : sequence of str or int, optional
+        Columns whose strings stay strings even if all are numbers.
+    missing_values : sequence of str or number
+        Further values that mark a missing cell: strings among strings, numbers among numbers. Where all other strings
+        of a column are numbers, the column is read as numbers.
+    verbose : bool
+        Whether to show progress on stderr, where that is a terminal and it takes more than two seconds.
+
+    Returns
+    -------
+    TableCells
+        Columns that cannot be read are in ``refused``; `TableCells.check` and `missdiff_fast.table.Codec.fit` raise
+        for them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        ``frame`` is no DataFrame or repeats a name; another argument is of a wrong type or names no column.
+
+    Examples
+    --------
+    >>> cells = read_frame(pd.DataFrame({"age": ["31", "?", "27"]}), missing_values=["?"])
+    >>> cells.found["age"].family, cells.found["age"].missing.tolist()
+    ('integer', [False, True, False])
+    """
+    names = check_frame(frame)
+    chosen = _check_chosen(as_names(categorical_columns), names)
+    markers = Markers.of(missing_values)
+
+    def read(name: Name, series: pd.Series) -> ColumnCells:
+        return read_cells(series, markers, parse="never" if name in chosen else "auto")
+
+    columns = _columns(frame, names)
+    found, refused = _read_columns(columns, read, len(frame), verbose)
+    return TableCells(frame, columns, found, refused, markers, chosen)
+
+
+def read_learnt(
+    frame: pd.DataFrame, schema: Schema, markers: Markers, *, partial: bool = False, verbose: bool = False
+) -> TableCells:
+    """Read a frame that has the columns of a schema; `missdiff_fast.table.Codec.read` tells of arguments and errors."""
+    names = check_frame(frame)
+    extra = [name for name in names if name not in schema]
+    if extra:
+        drop = Drop(tuple(extra), what="them")
+        raise DataError("columns", f"columns {extra} were not there in fit", columns=extra, remedy=drop)
+    columns = _columns(frame, names)
+    absent = [name for name in schema.names if name not in columns]
+    if absent and not partial:
+        add = Do("add them, with missing cells if they are not known")
+        raise DataError("columns", f"columns {absent} are not in the table", columns=absent, remedy=add)
+
+    def read(name: Name, series: pd.Series) -> ColumnCells:
+        column = schema[name]
+        parse = "never" if column.family == "string" else "always" if column.parsed else "auto"
+        unit = unit_of(column.dtype, column.family) if column.family in INSTANTS else None
+        return read_cells(series, markers, parse=parse, unit=unit)
+
+    cells = TableCells(frame, columns, *_read_columns(columns, read, len(frame), verbose), markers)
+    cells.check()
+    wrong = {
+        name: f"column {name!r} has {found.family} cells (dtype {columns[name].dtype}), but {schema[name].family} "
+        f"ones (dtype {schema[name].dtype}) in fit"
+        for name, found in cells.found.items()
+        if not _agree(found, schema[name])
+    }
+    if wrong:
+        raise DataTypeError("family", "; ".join(wrong.values()), columns=list(wrong), remedy=Convert("learnt"))
+    return cells
+
+
+def _check_chosen(columns: Sequence[Name] | None, names: Sequence[Name]) -> frozenset[Name]:
+    unknown = [name for name in columns or () if name not in names]
+    if unknown:
+        rule = f"names {unknown}, not in the table; it has {names}"
+        raise argument_error("categorical_columns", rule, unknown, kind="columns")
+    return frozenset(columns or ())
+
+
+def _columns(frame: pd.DataFrame, names: Sequence[Name]) -> dict[Name, pd.Series]:
+    """The frame's columns, taken in one thread: pandas fills a cache as it looks columns up."""
+    return {name: series for name, (_, series) in zip(names, frame.items(), strict=True)}
+
+
+def _read_columns(
+    columns: Mapping[Name, pd.Series], read: Callable[[Name, pd.Series], ColumnCells], rows: int, verbose: bool
+) -> tuple[dict[Name, ColumnCells], dict[Name, RefusedError]]:
+    """The cells of each column, and the fault of each that cannot be read, both in the order of the columns."""
+
+    def attempt(name: Name) -> ColumnCells | RefusedError:
+        try:
+            return read(name, columns[name])
+        except RefusedError as refused:
+            return refused
+
+    found, refused = dict[Name, ColumnCells](), dict[Name, RefusedError]()
+    with column_bar(len(columns), "reading columns", verbose) as bar:
+        for name, result in zip(columns, in_threads(attempt, list(columns), rows), strict=True):
+            if isinstance(result, RefusedError):
+                refused[name] = result
+            else:
+                found[name] = result
+            bar.update()
+    return found, refused
+
+
+def _agree(cells: ColumnCells, column: Column) -> bool:
+    """Whether cells can be encoded by a learnt column. Where all are missing they may be of any family."""
+    pair = {cells.family, column.family}
+    return len(pair) == 1 or pair <= NUMBERS or pair <= {"date", "datetime"} or bool(cells.missing.all())

@@ -1,0 +1,109 @@
+"""Rows of delimited text: the lines that each spans, its fields, and which blank ones belong to the table."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from missdiff_fast.errors import DataError, Do, Give
+
+WHITESPACE = r"\s+"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the rows of a text lie: 1-based first and last line, number of fields, whether nothing is in them."""
+
+    first: np.ndarray
+    last: np.ndarray
+    fields: np.ndarray
+    blank: np.ndarray
+
+
+def find_rows(lines: list[str], separator: str, source: str) -> Rows:
+    """The rows of a text; ValueError where a quote is not closed. A quoted field may span several lines."""
+    if separator == WHITESPACE:
+        spans = [(n, n, len(line.split()), not line.strip()) for n, line in enumerate(lines, 1)]
+    elif not any('"' in line for line in lines):
+        spans = [
+            (n, n, line.count(separator) + 1, not line.strip(separator + " \t")) for n, line in enumerate(lines, 1)
+        ]
+    else:
+        reader, spans, last = csv.reader(lines, delimiter=separator, skipinitialspace=True), [], 0
+        try:
+            for row in reader:
+                spans.append((last + 1, reader.line_num, len(row), not any(cell.strip() for cell in row)))
+                last = reader.line_num
+        except csv.Error as error:
+            if "field larger than" not in str(error):
+                raise ValueError(f"{source}, line {last + 1}: {error}: mend the line") from error
+            raise _unclosed(source, last + 1) from error
+        _require_closed_quotes(lines, int(spans[-1][0]), separator, source)
+    first, last_, fields, blank = np.array(spans, dtype=np.int64).reshape(-1, 4).T
+    return Rows(first, last_, fields, blank.astype(bool))
+
+
+def _require_closed_quotes(lines: list[str], start: int, separator: str, source: str) -> None:
+    """Refuse a last row that ends within quotes; it may have swallowed any number of rows."""
+    try:
+        list(csv.reader(lines[start - 1 :], delimiter=separator, skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        if "unexpected end of data" in str(error):
+            raise _unclosed(source, start) from error
+
+
+def _unclosed(source: str, line: int) -> ValueError:
+    return ValueError(
+        f'{source}, line {line}: a quote (") opens in the row that begins here and is not closed: close it, or write '
+        'one that belongs to the text twice ("") within quotes'
+    )
+
+
+def require_even(rows: Rows, index: np.ndarray, width: int, than: str, source: str) -> None:
+    """Refuse rows whose number of fields is not ``width``, that of ``than``; the error names their lines."""
+    odd = index[rows.fields[index] != width]
+    if len(odd):
+        n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
+        others = ", ".join(map(str, rows.first[odd[1:4]])) + ", ..." * (len(odd) > 4)
+        others = f" (and {len(odd) - 1:,} more such: line{'s' if len(odd) > 2 else ''} {others})" if others else ""
+        problem = f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}"
+        remedies = (
+            Do("mend the lines (a separator within a value needs quotes)"),
+            Give("separator"),
+        )
+        raise DataError("fields", problem, value=n, remedy=remedies)
+
+
+def find_rows_of_holes(
+    lines: list[str], rows: Rows, width: int, header: bool, keep_blank_rows: bool, skip_rows: int
+) -> np.ndarray:
+    """Which of the blank rows are rows of the table whose cells are all missing."""
+    full = np.flatnonzero(~rows.blank)
+    place = np.arange(len(rows.blank))
+    below = place > full[0] if header else rows.first > skip_rows
+    if width > 1:
+        return rows.blank & below & (rows.fields > 1) & (keep_blank_rows | (place < full[-1]))
+    # In a single column an empty line is all that a missing cell leaves, unless it was written as a pair of quotes.
+    quoted = np.array([bool(lines[first - 1].strip()) for first in rows.first])
+    # After the newline of the last row comes one line more, which is none.
+    last = len(place) - 1 - (not lines[-1]) if keep_blank_rows else np.flatnonzero(~rows.blank | quoted)[-1]
+    return rows.blank & below & (place <= last)
+
+
+def warn_of_blank_rows(rows: Rows, holes: np.ndarray, width: int, source: str) -> None:
+    """Warn of blank rows that are dropped: those that are no ``holes``, as `find_rows_of_holes` gives them."""
+    dropped = rows.blank & ~holes
+    if width > 1:
+        count = int((dropped & (rows.fields > 1)).sum())
+        if count:
+            warnings.warn(f"{source}: {count:,} blank rows were dropped", stacklevel=4)
+        return
+    count = int((dropped & (rows.first > rows.last[~dropped].max())).sum()) - 1
+    if count > 0:
+        warnings.warn(
+            f"{source}: {count:,} blank lines at its end were dropped; if they are missing cells, write NA in them",
+            stacklevel=4,
+        )
