@@ -1,6 +1,6 @@
 """The ops as one would write them in PyTorch for this table: 27 continuous columns and 46 of two categories.
 
-The kernels are compared with them, eager and compiled. They use what the general ops cannot: all groups are pairs,
+They are the kernels' rivals, eager and through torch.compile. They use what the general ops cannot: groups are pairs,
 so one-hot columns are a reshape, a softmax is a sigmoid of a difference and a cross entropy a softplus. Noise is
 `torch.randn`'s unless it is given, for comparison with the reference.
 """

@@ -25,7 +25,7 @@ from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState
 from missdiff_fast.ops import reference
 
-PRECISIONS = {"bfloat16": 2e-2, "tf32": 5e-3, "float32": 1e-4}  # and the greatest relative error of a pass in each
+PRECISIONS = {"bfloat16": 2e-2, "float32": 1e-4}  # with the greatest relative error of a pass in each
 WIDTHS = (96, 40)
 
 Case = Callable[[Batch, torch.device], None]
@@ -44,12 +44,11 @@ def uniform(batch: Batch, device: torch.device) -> None:
 
 
 def perturb(batch: Batch, device: torch.device) -> None:
-    for dtype in (None, torch.bfloat16):
-        there, here = (
-            module.perturb(b.table, b.rows, b.states, b.alpha, b.sigma, b.key, dtype=dtype)
-            for module, b in ((ops, on(device, batch)), (reference, batch))
-        )
-        assert_close("perturb", there.cpu(), here)
+    there, here = (
+        module.perturb(b.table, b.rows, b.states, b.alpha, b.sigma, b.key)
+        for module, b in ((ops, on(device, batch)), (reference, batch))
+    )
+    assert_close("perturb", there.cpu(), here)
 
 
 def _losses(name: str, columns: int, batch: Batch, device: torch.device, loss: Callable[..., Tensor]) -> None:
