@@ -82,5 +82,5 @@ def test_sizes_and_refusals() -> None:
         bayesian_network(-1)
     with pytest.raises(ValueError, match="unknown reading 'paper'; choose one of released, text"):
         bayesian_network(5, reading="paper")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="random_state must be None or an integer"):
+    with pytest.raises(TypeError, match="random_state must be None, an integer or a NumPy generator"):
         bayesian_network(5, random_state=0.5)  # type: ignore[arg-type]

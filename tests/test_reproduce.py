@@ -310,7 +310,7 @@ class TestTables:
         assert row in out
         assert "## Notes" not in out
         assert str(tmp_path / "table5.csv") in out
-        assert err == "missdiff: 4 of 16 runs failed; the tables name them, and the next call tries them again\n"
+        assert err == "missdiff: 4 of 16 runs failed; the tables name them, and the next call repeats them\n"
 
     def test_shares_become_per_cent(self, faked: list[Run], tmp_path: Path) -> None:
         call(tmp_path, "table8 --methods stasy-mean")
