@@ -21,9 +21,10 @@ from timing import IMPLEMENTATIONS as USUAL
 from tolerances import assert_close
 from workload import Workload
 
+from missdiff_fast._engine.backend import NativeBackend
 from missdiff_fast._engine.batches import TrainBatch
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.steppers import NativeStepper
+from missdiff_fast._engine.steppers import FusedStepper
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig, TrainingConfig
 from missdiff_fast.diffusion.objective import column_weights
@@ -41,12 +42,12 @@ BATCHES = 16  # different ones, that a rival on a card goes through
 FEW, MANY = 100, 3100  # steps of two fits, whose times are subtracted
 
 
-def make_stepper(w: Workload, implementation: str, *, philox: bool = False) -> NativeStepper | PlainStepper:
+def make_stepper(w: Workload, implementation: str, *, philox: bool = False) -> FusedStepper | PlainStepper:
     """A stepper for a network with an output that is not 0; ``philox`` as of `plain.PlainBackend`."""
     network = make_network(w, Denoiser if implementation == "native" else EagerDenoiser)
     arguments = network, ObjectiveConfig(), w.column_weight, DECAY
     if implementation == "native":
-        return NativeStepper(*arguments)
+        return FusedStepper(*arguments, NativeBackend())
     return PlainStepper(*arguments, PlainBackend(implementation == "compile", philox=philox))
 
 

@@ -16,7 +16,7 @@ from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf
 from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import History, Progress
 from missdiff_fast._engine.protocols import Stepper
-from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TorchStepper
+from missdiff_fast._engine.steppers import FusedStepper, GraphStepper, TorchStepper
 from missdiff_fast._engine.training import Phase, train
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
@@ -36,7 +36,7 @@ class Stepping(NativeBackend):
         self.kind = kind
 
     def stepper(self, network: Any, objective: ObjectiveConfig, column_weight: torch.Tensor, ema: float) -> Stepper:
-        backend = [self] if self.kind is TorchStepper else []
+        backend = [] if issubclass(self.kind, GraphStepper) else [self]
         stepper: Stepper = self.kind(network, objective, column_weight, ema, *backend)
         return stepper
 
@@ -63,7 +63,7 @@ def _train(
 
 
 @pytest.mark.parametrize("refine", [False, True])
-@pytest.mark.parametrize("kind", [NativeStepper, TorchStepper])
+@pytest.mark.parametrize("kind", [FusedStepper, TorchStepper])
 def test_the_weights_are_those_of_the_other_steppers(
     native_backend: Backend, monkeypatch: pytest.MonkeyPatch, kind: type, refine: bool
 ) -> None:
@@ -77,7 +77,7 @@ def test_the_weights_are_those_of_the_other_steppers(
 
 def test_every_layout(native_backend: Backend, monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
     ours, _ = _train(GraphStepper, monkeypatch, layout, steps=12)
-    theirs, _ = _train(NativeStepper, monkeypatch, layout, steps=12)
+    theirs, _ = _train(FusedStepper, monkeypatch, layout, steps=12)
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=5e-4)
 
 
@@ -86,7 +86,7 @@ def test_few_steps_and_few_rows(
     native_backend: Backend, monkeypatch: pytest.MonkeyPatch, steps: int, rows: int
 ) -> None:
     ours, history = _train(GraphStepper, monkeypatch, steps=steps, rows=rows)
-    theirs, other = _train(NativeStepper, monkeypatch, steps=steps, rows=rows)
+    theirs, other = _train(FusedStepper, monkeypatch, steps=steps, rows=rows)
     assert history.step == other.step
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=0, atol=5e-4)
 
@@ -141,7 +141,7 @@ def test_a_replayed_step_is_the_step(
     called, other = _train(GraphStepper, monkeypatch, device=str(device), refine=refine)
     torch.testing.assert_close(history.loss, other.loss, rtol=1e-5, atol=0)
     torch.testing.assert_close(flatten(ours), flatten(called), rtol=0, atol=1e-5)
-    cpu, _ = _train(NativeStepper, monkeypatch, refine=refine)
+    cpu, _ = _train(FusedStepper, monkeypatch, refine=refine)
     torch.testing.assert_close(flatten(ours).cpu(), flatten(cpu), rtol=0, atol=2e-2)  # TF32
 
 

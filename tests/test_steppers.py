@@ -12,7 +12,7 @@ from torch import nn
 from missdiff_fast._engine.backend import Backend, ReferenceBackend
 from missdiff_fast._engine.batches import TrainBatch, TrainBatches
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.steppers import NativeStepper, TorchStepper, decay_of
+from missdiff_fast._engine.steppers import FusedStepper, TorchStepper, decay_of
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
@@ -53,7 +53,7 @@ def test_the_loss_curve_is_the_same_for_a_hundred_steps(native_backend: Backend)
         native_backend.stepper(ours, objective, WEIGHTS, 0.99),
         TorchStepper(theirs, objective, WEIGHTS, 0.99, native_backend),
     )
-    assert isinstance(steppers[0], NativeStepper)
+    assert isinstance(steppers[0], FusedStepper)
     losses = torch.tensor([[stepper.step(batch, 2e-3).item() for stepper in steppers] for batch in _batches(100)])
     assert losses[-10:].mean() < 0.9 * losses[:10].mean()
     torch.testing.assert_close(losses[:, 0], losses[:, 1], rtol=1e-4, atol=0)

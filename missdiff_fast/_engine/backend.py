@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from missdiff_fast import ops
 from missdiff_fast._engine.protocols import Backend, Stepper, Tile
-from missdiff_fast._engine.steppers import GraphStepper, NativeStepper, TorchStepper
+from missdiff_fast._engine.steppers import FusedStepper, GraphStepper, TorchStepper
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.errors import DataError, Pass
@@ -136,8 +136,9 @@ class NativeBackend:
         """As `Backend.stepper`: one native call for each step, on a GPU a CUDA graph; else PyTorch's."""
         if not is_denoiser(network) or column_weight.dtype != torch.float32:
             return TorchStepper(network, objective, column_weight, ema, self)
-        kind = GraphStepper if column_weight.device.type == "cuda" else NativeStepper
-        return kind(cast(Denoiser, network), objective, column_weight, ema)
+        if column_weight.device.type == "cuda":
+            return GraphStepper(cast(Denoiser, network), objective, column_weight, ema)
+        return FusedStepper(cast(Denoiser, network), objective, column_weight, ema, self)
 
 
 def _has_pass(network: nn.Module, device: torch.device) -> bool:

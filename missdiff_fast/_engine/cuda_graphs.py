@@ -14,6 +14,8 @@ from math import prod
 import torch
 from torch import Tensor
 
+from missdiff_fast._engine.history import Progress
+
 _ALIGNED = 16  # bytes: the widest access of a kernel
 _WARM_UP = 3  # steps before capture, in which libraries choose their kernels and allocate memory
 
@@ -134,6 +136,29 @@ class CapturedStep:
         with torch.cuda.graph(graph, stream=side):  # torch's default stream for capture may be another card's
             self._step()
         return graph
+
+
+def replay(step: Callable[[], None], buffer: StepBuffer, steps: int, progress: Progress) -> None:
+    """Take the steps whose inputs the buffer holds; the host waits for the device only at points of the loss curve.
+
+    Parameters
+    ----------
+    step : callable
+        A `CapturedStep`, or a function that calls one. Takes its inputs from the buffer and gives its loss to it.
+    buffer : StepBuffer
+        Loaded with at least ``steps`` steps.
+    steps : int
+        How many steps to take.
+    progress : Progress
+        Gets the losses.
+    """
+    done = 0
+    while done < steps:
+        count = min(steps - done, progress.until_log)
+        for _ in range(count):
+            step()
+        progress.add(buffer.given[done : done + count].sum(), count)
+        done += count
 
 
 def warm_up(step: Callable[[], object], changed: Callable[[], Sequence[Tensor]]) -> None:

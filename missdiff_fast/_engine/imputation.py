@@ -10,9 +10,9 @@ from tqdm import tqdm
 
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.sampling import check_finite
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to measure how well they are imputed
@@ -45,10 +45,7 @@ def one_pass(
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
         for start, stop, prediction in shrinking(table, backend.tile(network, table.device), work):
             bar.update(stop - start)
-            if not bool(torch.isfinite(prediction).all()):
-                raise DivergedError(
-                    "cells", "the model imputed cells that are not finite", remedy=FitAgain(lower="learning_rate")
-                )
+            check_finite(prediction, "imputed")
             yield start, stop, prediction[:, C:D], prediction[:, D:]
 
 

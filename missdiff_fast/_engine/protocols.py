@@ -147,6 +147,7 @@ class Backend(Protocol):
         decay: float,
         mean_weight: float = 0.3,
         column_weight: Tensor | None = None,
+        level_features: Tensor | None = None,
     ) -> Tensor: ...
 
     def tile(self, network: nn.Module, device: torch.device) -> Tile:

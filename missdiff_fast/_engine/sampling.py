@@ -78,11 +78,16 @@ def draw(
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
         for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):
             bar.update(stop - start)
-            if not bool(torch.isfinite(x).all()):
-                raise DivergedError(
-                    "cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate")
-                )
+            check_finite(x, "drew")
             yield start, stop, x
+
+
+def check_finite(x: Tensor, verb: str) -> None:
+    """Raise DivergedError where a value is not finite; ``verb`` says what the model did: "drew" or "imputed"."""
+    if not bool(torch.isfinite(x).all()):
+        raise DivergedError(
+            "cells", f"the model {verb} cells that are not finite", remedy=FitAgain(lower="learning_rate")
+        )
 
 
 def _start(

@@ -1,4 +1,4 @@
-"""Training-step implementations: PyTorch, one native call a step, or a CUDA graph replayed for each."""
+"""Training-step implementations: PyTorch, one call of an op for each step, or a CUDA graph replayed for each."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from missdiff_fast import ops
 from missdiff_fast._engine.batches import TrainBatch, TrainBatches
-from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, replay
 from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.protocols import Backend
@@ -27,7 +26,11 @@ def decay_of(count: int, ema: float) -> float:
 
 
 class TorchStepper:
-    """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `Backend.stepper`."""
+    """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `Backend.stepper`.
+
+    The same step as `mlp_train_step`, for any network. The reference backend trains with it too: its last bits are
+    those of torch's fused AdamW, which model files and stored rows depend on.
+    """
 
     def __init__(
         self, network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: Backend
@@ -66,11 +69,13 @@ class TorchStepper:
         self.average.apply()
 
 
-class NativeStepper:
-    """One call of `missdiff_fast.ops.mlp_train_step` for each step; arguments as of `Backend.stepper`."""
+class FusedStepper:
+    """One call of the backend's `mlp_train_step` for each step; arguments as of `Backend.stepper`."""
 
-    def __init__(self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float) -> None:
-        self.state = TrainingState.of(network)
+    def __init__(
+        self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: Backend
+    ) -> None:
+        self.state, self.backend = TrainingState.of(network), backend
         self.objective, self.column_weight, self.ema = objective, column_weight, ema
 
     def run(self, batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
@@ -82,7 +87,7 @@ class NativeStepper:
 
     def step(self, batch: TrainBatch, learning_rate: float, level_features: Tensor | None = None) -> Tensor:
         """Take one step; the loss before it. ``level_features`` are those of the batch's sigma, if already computed."""
-        return ops.mlp_train_step(
+        return self.backend.mlp_train_step(
             self.state,
             batch.table,
             batch.rows,
@@ -128,15 +133,8 @@ class GraphStepper:
                 self.column_weight.device,
             )
         self._buffer.load(inputs)
-        done = 0
         with allow_tf32(self.column_weight.device):
-            while done < len(batches):
-                count = min(len(batches) - done, progress.until_log)
-                for _ in range(count):
-                    self._captured()
-                self.state.steps += count
-                progress.add(self._buffer.given[done : done + count].sum(), count)
-                done += count
+            replay(self._count_step, self._buffer, len(batches), progress)
 
     def finish(self) -> None:
         """As `Stepper.finish`."""
@@ -145,22 +143,35 @@ class GraphStepper:
             self._captured.release()
         self._captured = self._buffer = None
 
+    def _count_step(self) -> None:
+        assert self._captured is not None
+        self._captured()
+        self.state.steps += 1
+
     def _inputs(self, batches: TrainBatches, rates: Sequence[float]) -> list[Tensor]:
-        """What `_step` reads, with a first dimension of steps."""
+        """Inputs of `_step`, with a first dimension of steps."""
         first, size = self.state.steps, batches.rows.shape
         schedule = [(rate, first + t + 1, decay_of(first + t, self.ema)) for t, rate in enumerate(rates)]
         prepared = self.state.network.prepare(batches.sigma.flatten(), batches.states.flatten(0, 1))
         of_rows = [x.unflatten(0, size) for x in vars(prepared).values()]
-        return [
-            *(batches.rows, batches.states, batches.loss_states, batches.sigma, batches.weight, batches.keys),
-            *(to_device(torch.tensor(schedule, dtype=torch.float64), batches.rows.device), *of_rows),
-        ]
+        schedules = to_device(torch.tensor(schedule, dtype=torch.float64), batches.rows.device)
+        drawn = [batches.rows, batches.states, batches.loss_states, batches.sigma, batches.weight, batches.keys]
+        return [*drawn, schedules, *of_rows]
 
     def _step(self, table: EncodedTable, buffer: StepBuffer) -> None:
         buffer.take()
         rows, states, loss_states, sigma, weight, key, schedule, *prepared = buffer.now
         loss = composed_train_step(
-            *(self.state, table, rows, states, loss_states, sigma, weight, key, schedule, Prepared(*prepared)),
+            self.state,
+            table,
+            rows,
+            states,
+            loss_states,
+            sigma,
+            weight,
+            key,
+            schedule,
+            Prepared(*prepared),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
         )

@@ -164,7 +164,10 @@ class NoisePrediction(Method):
         """As `missdiff_fast.methods.noise_sampling.chains`, after a check that the numbers are in reach."""
         self._check_near(known)
         yield from chains(
-            *(self._model, known, seeds, self.backend),
+            self._model,
+            known,
+            seeds,
+            self.backend,
             first_row=first_row,
             autocast=self._replays,
             verbose=verbose,

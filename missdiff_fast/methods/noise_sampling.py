@@ -10,9 +10,9 @@ from tqdm import tqdm
 
 from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.random import derive, make_key, make_keys
+from missdiff_fast._engine.sampling import check_finite
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, NOISY
-from missdiff_fast.errors import DivergedError, FitAgain
 from missdiff_fast.methods.noise_model import NoiseModel
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -105,8 +105,7 @@ def _chain(
         ]
         x = torch.stack(moved)
         bar.update(len(seeds))
-    if not bool(torch.isfinite(x).all()):
-        raise DivergedError("cells", "the model drew cells that are not finite", remedy=FitAgain(lower="learning_rate"))
+    check_finite(x, "drew")
     return torch.where(held, clean, x)
 
 

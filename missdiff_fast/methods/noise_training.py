@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast._engine.backend import Backend
-from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer, allow_tf32, replay
 from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.random import make_keys
@@ -103,13 +103,7 @@ class NoiseStepper:
                     part = slice(first, min(first + most, steps))
                     rows = torch.stack([next(order) for _ in range(part.stop - first)])
                     buffer.load([to_device(rows, device), level_keys[part], noise_keys[part], rates[part]])
-                    done = 0
-                    while done < len(rows):
-                        count = min(len(rows) - done, progress.until_log)
-                        for _ in range(count):
-                            captured()
-                        progress.add(buffer.given[done : done + count].sum(), count)
-                        done += count
+                    replay(captured, buffer, len(rows), progress)
         finally:
             for weight in self.weights:
                 weight.grad = None  # before the memory that it lies in is released

@@ -139,12 +139,7 @@ def mlp_train_step(
     Tiles of 128 rows are gathered, noised and predicted, and their gradients are added in an order that does not depend
     on the number of threads. Where the state's weights are not in panels, as on a GPU, the step is
     `missdiff_fast.ops.mlp_composed.composed_train_step`. Arguments and result as in
-    `missdiff_fast.ops.reference.mlp_train_step`, and:
-
-    Parameters
-    ----------
-    level_features : Tensor, optional
-        ``state.network.level_features(sigma)``: a caller can compute those of many steps at once, which is faster.
+    `missdiff_fast.ops.reference.mlp_train_step`.
 
     Raises
     ------
@@ -199,8 +194,21 @@ def mlp_train_step(
         return loss
     cells = (table.continuous, table.codes, table.values, table_offsets(table))
     loss = op("mlp_train_step")(
-        *(*flat.values(), *cells, rows, states, loss_states, sigma, level_features, weight, key, schedule),
-        *(table.layout.width, network.width, len(network.blocks), float(mean_weight), column_weight),
+        *flat.values(),
+        *cells,
+        rows,
+        states,
+        loss_states,
+        sigma,
+        level_features,
+        weight,
+        key,
+        schedule,
+        table.layout.width,
+        network.width,
+        len(network.blocks),
+        float(mean_weight),
+        column_weight,
     )
     mark_changed(list(flat.values()))
     state.steps += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -109,6 +110,7 @@ def mlp_train_step(
     decay: float,
     mean_weight: float = 0.3,
     column_weight: Tensor | None = None,
+    level_features: Tensor | None = None,
 ) -> Tensor:
     """One training step: `perturb`, network, `masked_loss`, backward, and `adamw` with the weights' moving average.
 
@@ -130,6 +132,8 @@ def mlp_train_step(
         Decay of the weights' moving average.
     mean_weight, column_weight
         As in `masked_loss`.
+    level_features : Tensor, optional
+        ``state.network.level_features(sigma)``: a caller can compute those of many steps at once, which is faster.
 
     Returns
     -------
@@ -151,9 +155,12 @@ def mlp_train_step(
     torch.Size([])
     """
     x = perturb(table, rows, states, torch.ones_like(sigma), sigma, key)
+    prepared = state.network.prepare(sigma, states)
+    if level_features is not None:
+        prepared = replace(prepared, level_features=level_features)
     with torch.enable_grad():
         weights = state.current()
-        prediction = torch.func.functional_call(state.network, weights, (x, sigma, states))
+        prediction = torch.func.functional_call(state.network, weights, (x, sigma, states, prepared))
         loss = masked_loss(
             prediction, table, rows, loss_states, weight, mean_weight=mean_weight, column_weight=column_weight
         )
