@@ -168,13 +168,13 @@ MISSDIFF_INLINE AdamwFactors adamw_factors(double rate, double correction1, floa
 }
 
 // Updates a weight, its moments and its moving average.
-MISSDIFF_INLINE void adamw_weight(const AdamwFactors& factors, float gradient, float& weight, float& mean,
-                                  float& square, float& average) {
+MISSDIFF_INLINE void adamw_weight(const AdamwFactors& factors, float gradient, float& weight, float& exp_avg,
+                                  float& exp_avg_sq, float& ema) {
   constexpr float kEpsilon = static_cast<float>(kAdamwEpsilon);
-  mean += factors.keep1 * (gradient - mean);
-  square = factors.beta2 * square + factors.keep2 * gradient * gradient;
-  weight -= factors.step * mean / (square_root(square) / factors.root + kEpsilon);
-  average += factors.ema_weight * (weight - average);
+  exp_avg += factors.keep1 * (gradient - exp_avg);
+  exp_avg_sq = factors.beta2 * exp_avg_sq + factors.keep2 * gradient * gradient;
+  weight -= factors.step * exp_avg / (square_root(exp_avg_sq) / factors.root + kEpsilon);
+  ema += factors.ema_weight * (weight - ema);
 }
 
 // Scales of the default network at a noise level (Karras et al.): c_in of noisy scores (standard deviation 1) and of

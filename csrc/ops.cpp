@@ -17,18 +17,19 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
       "step(Tensor x, Tensor prediction, Tensor? previous, Tensor states, Tensor offsets, Tensor coefficients, "
       "Tensor rows, Tensor key, bool softmax) -> (Tensor next, Tensor p)");
   m.def(
-      "mlp_sample(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor levels, Tensor shifts, "
+      "mlp_sample(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor sigmas, Tensor shifts, "
       "Tensor coefficients, Tensor rows, Tensor keys, int precision=0) -> Tensor");
   m.def(
-      "mlp_predict(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor level, Tensor shifts, "
+      "mlp_predict(Tensor x, Tensor states, Tensor weights, Tensor offsets, Tensor sigma, Tensor shifts, "
       "int precision=0) -> Tensor");
   m.def(
-      "mlp_train_step(Tensor(a!) weights, Tensor(b!) mean, Tensor(c!) square, Tensor(d!) average, Tensor continuous, "
+      "mlp_train_step(Tensor(a!) weights, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!) ema, Tensor "
+      "continuous, "
       "Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, Tensor loss_states, Tensor sigma, "
-      "Tensor levels, Tensor weight, Tensor key, Tensor schedule, int num_columns, int width, int blocks, "
+      "Tensor level_features, Tensor weight, Tensor key, Tensor schedule, int num_columns, int width, int blocks, "
       "float mean_weight, Tensor? column_weight=None) -> Tensor");
   m.def(
-      "adamw(Tensor(a!) weights, Tensor(b!) mean, Tensor(c!) square, Tensor(d!) average, Tensor gradient, "
+      "adamw(Tensor(a!) weights, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!) ema, Tensor gradient, "
       "Tensor schedule) -> ()");
   m.def("encode(Tensor cells, Tensor keys, Tensor ends, Tensor boundaries, int count, Tensor? share=None) -> Tensor");
   m.def("decode(Tensor x, Tensor offsets, Tensor boundaries, Tensor starts) -> (Tensor bin_index, Tensor codes)");

@@ -78,7 +78,7 @@ struct MlpCall {
   int64_t num_continuous, num_categorical, width, hidden, blocks, steps, num_rows, precision;
   const int64_t* offsets;
   const char* weights;
-  const float *levels, *shifts, *coefficients;
+  const float *sigmas, *shifts, *coefficients;
   const int64_t *keys, *rows;
   const uint8_t* states;
   const float* x;
@@ -99,7 +99,7 @@ void host_mlp(const MlpCall* call) {
   MlpArgs args{};
   args.columns = {static_cast<int>(call->num_continuous), static_cast<int>(call->num_categorical),
                   static_cast<int>(call->width), call->offsets};
-  args.levels = call->levels;
+  args.sigmas = call->sigmas;
   args.shifts = call->shifts;
   args.coefficients = call->coefficients;
   args.keys = call->keys;

@@ -33,7 +33,7 @@ class _Call(ctypes.Structure):
         *(
             (name, ctypes.c_void_p)
             for name in (
-                "offsets", "weights", "levels", "shifts", "coefficients", "keys", "rows", "states", "x", "out"
+                "offsets", "weights", "sigmas", "shifts", "coefficients", "keys", "rows", "states", "x", "out"
             )
         ),
     )  # fmt: skip

@@ -107,7 +107,7 @@ inline void check_apart(std::initializer_list<const Tensor*> arrays) {
   std::sort(starts.begin(), starts.end(), std::less<>());
   for (size_t i = 1; i < starts.size(); ++i) {
     STD_TORCH_CHECK(size == 0 || starts[i - 1] + size <= starts[i],
-                    "weights, mean, square and average must not share memory");
+                    "weights, exp_avg, exp_avg_sq and ema must not share memory");
   }
 }
 

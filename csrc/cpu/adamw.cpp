@@ -6,8 +6,8 @@ namespace missdiff::cpu {
 
 void launch(const AdamwCall<Device>& call) {
   const int64_t size = call.weights.size(0), whole = size / kPanel * kPanel;
-  float* const flat[] = {call.weights.mutable_data_ptr<float>(), call.mean.mutable_data_ptr<float>(),
-                         call.square.mutable_data_ptr<float>(), call.average.mutable_data_ptr<float>()};
+  float* const flat[] = {call.weights.mutable_data_ptr<float>(), call.exp_avg.mutable_data_ptr<float>(),
+                         call.exp_avg_sq.mutable_data_ptr<float>(), call.ema.mutable_data_ptr<float>()};
   const float* gradient = call.gradient.const_data_ptr<float>();
   const double* schedule = call.schedule.const_data_ptr<double>();
   run_adamw(adamw_args(gradient, 1, whole, flat[0], flat[1], flat[2], flat[3], schedule));

@@ -18,8 +18,8 @@ MlpArgs network_args(const NetworkTensors<Device>& network) {
   args.weights = network.weights.const_data_ptr<float>();
   args.width = network.width();
   args.blocks = network.blocks();
-  args.steps = network.levels.size(0);
-  args.levels = network.levels.const_data_ptr<float>();
+  args.steps = network.sigmas.size(0);
+  args.sigmas = network.sigmas.const_data_ptr<float>();
   args.shifts = network.shifts.const_data_ptr<float>();
   args.states = network.states.const_data_ptr<uint8_t>();
   args.x = network.x.const_data_ptr<float>();
@@ -91,8 +91,8 @@ void launch(const MlpTrainCall<Device>& call) {
                     nullptr,
                     call.width,
                     call.blocks,
-                    call.levels.size(1),
-                    call.levels.const_data_ptr<float>(),
+                    call.level_features.size(1),
+                    call.level_features.const_data_ptr<float>(),
                     call.weights.const_data_ptr<float>(),
                     call.weights.size(0),
                     nullptr,
@@ -116,8 +116,8 @@ void launch(const MlpTrainCall<Device>& call) {
   });
   check_codes(good.load());
   run_adamw(adamw_args(args.gradients, args.buffers, args.num_weights, call.weights.mutable_data_ptr<float>(),
-                       call.mean.mutable_data_ptr<float>(), call.square.mutable_data_ptr<float>(),
-                       call.average.mutable_data_ptr<float>(), call.schedule.const_data_ptr<double>()));
+                       call.exp_avg.mutable_data_ptr<float>(), call.exp_avg_sq.mutable_data_ptr<float>(),
+                       call.ema.mutable_data_ptr<float>(), call.schedule.const_data_ptr<double>()));
   write_loss(partials, scale, call.loss);
 }
 

@@ -8,8 +8,8 @@ namespace missdiff::cuda {
 void launch(const AdamwCall<Device>& call) {
   const int64_t size = call.weights.size(0);
   call.device.start<Adamw>(
-      {mutable_data<float>(call.weights), mutable_data<float>(call.mean), mutable_data<float>(call.square),
-       mutable_data<float>(call.average), data<float>(call.gradient), data<double>(call.schedule), size},
+      {mutable_data<float>(call.weights), mutable_data<float>(call.exp_avg), mutable_data<float>(call.exp_avg_sq),
+       mutable_data<float>(call.ema), data<float>(call.gradient), data<double>(call.schedule), size},
       Adamw::num_blocks(size));
 }
 

@@ -10,7 +10,7 @@ namespace {
 void start(const Device& device, const NetworkTensors<Device>& network, int64_t steps, MlpArgs args) {
   const Precision precision = static_cast<Precision>(network.precision);
   args.columns = network.columns.get();
-  args.levels = data<float>(network.levels);
+  args.sigmas = data<float>(network.sigmas);
   args.shifts = data<float>(network.shifts);
   args.states = data<uint8_t>(network.states);
   args.x = data<float>(network.x);
@@ -54,7 +54,7 @@ void launch(const MlpSampleCall<Device>& call) {
   args.keys = data<int64_t>(call.keys);
   args.rows = data<int64_t>(call.rows);
   args.out = mutable_data<float>(call.out);
-  start(call.device, call.network, call.network.levels.size(0), args);
+  start(call.device, call.network, call.network.sigmas.size(0), args);
 }
 
 void launch(const MlpPredictCall<Device>& call) {

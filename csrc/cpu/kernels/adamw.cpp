@@ -12,9 +12,9 @@ int adamw(const AdamwArgs& args, int64_t begin, int64_t end, char*) {
   const int64_t last = end * kUpdateBlock < args.num_weights ? end * kUpdateBlock : args.num_weights;
   const AdamwFactors factors = args.factors;
   float* __restrict weights = args.weights;
-  float* __restrict mean = args.mean;
-  float* __restrict square = args.square;
-  float* __restrict average = args.average;
+  float* __restrict exp_avg = args.exp_avg;
+  float* __restrict exp_avg_sq = args.exp_avg_sq;
+  float* __restrict ema = args.ema;
   alignas(64) float grad[kPanel];
   for (int64_t j = first; j < last; j += kPanel) {
     for (int l = 0; l < kPanel; ++l) grad[l] = 0.0f;
@@ -23,7 +23,7 @@ int adamw(const AdamwArgs& args, int64_t begin, int64_t end, char*) {
       for (int l = 0; l < kPanel; ++l) grad[l] += from[l];
     }
     for (int l = 0; l < kPanel; ++l) {
-      adamw_weight(factors, grad[l], weights[j + l], mean[j + l], square[j + l], average[j + l]);
+      adamw_weight(factors, grad[l], weights[j + l], exp_avg[j + l], exp_avg_sq[j + l], ema[j + l]);
     }
   }
   return 0;

@@ -114,7 +114,7 @@ struct MlpArgs {
   int64_t width;   // W
   int64_t blocks;  // residual blocks
   int64_t steps;
-  const float* levels;        // [steps] sigma
+  const float* sigmas;        // [steps]
   const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
   const float* coefficients;  // [steps, 4]
   const int64_t* keys;        // [steps, 2]
@@ -144,8 +144,8 @@ struct MlpTrainArgs {
   float* prediction;  // that of the loss
   int64_t width;      // W
   int64_t blocks;
-  int64_t features;     // E of the noise level
-  const float* levels;  // [B, E] the features
+  int64_t features;             // E of the noise level
+  const float* level_features;  // [B, E]
   const float* weights;
   int64_t num_weights;
   float* transposed;  // matrices of the backward pass, see Transposes
@@ -158,7 +158,7 @@ struct AdamwArgs {
   const float* gradients;  // [buffers, num_weights]
   int64_t buffers;
   int64_t num_weights;
-  float *weights, *mean, *square, *average;  // [num_weights]
+  float *weights, *exp_avg, *exp_avg_sq, *ema;  // [num_weights]
   AdamwFactors factors;
 };
 

@@ -88,7 +88,7 @@ void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n,
 void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width, W = args.width;
-  const Scales scales = scales_at(args.levels[t]);
+  const Scales scales = scales_at(args.sigmas[t]);
   for (int64_t i = 0; i < kMlpRows; ++i) {
     const float* __restrict x = tile.x + i * tile.cells;
     const int32_t* __restrict state = tile.state + i * tile.cells;

@@ -196,7 +196,7 @@ void load(const MlpTrainArgs& args, int64_t first, int64_t n, int64_t rows, Trai
     if (i >= n) continue;
     const uint8_t* __restrict states = batch.states + (first + i) * J;
     const float* __restrict cells = x + (first + i) * D;
-    const float* __restrict levels = args.levels + (first + i) * args.features;
+    const float* __restrict level_features = args.level_features + (first + i) * args.features;
     float* __restrict in = tile.in.row(i);
     float* __restrict features = tile.features.row(i);
     const Scales scales = scales_at(sigmas[first + i]);
@@ -207,7 +207,7 @@ void load(const MlpTrainArgs& args, int64_t first, int64_t n, int64_t rows, Trai
       in[D + j] = states[j] == kNoisy ? 1.0f : 0.0f;
       in[D + J + j] = states[j] == kClean ? 1.0f : 0.0f;
     }
-    for (int64_t e = 0; e < args.features; ++e) features[e] = levels[e];
+    for (int64_t e = 0; e < args.features; ++e) features[e] = level_features[e];
   }
 }
 

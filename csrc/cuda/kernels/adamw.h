@@ -25,10 +25,11 @@ MISSDIFF_INLINE AdamwFactors scheduled_factors(const double* schedule) {
 // Each thread updates four weights, with 16-byte accesses.
 struct Adamw {
   struct Args {
-    float *weights, *mean, *square, *average;  // [P] each at an address that is a multiple of 16, as is the gradient's
-    const float* gradient;                     // [P]
-    const double* schedule;                    // [3] learning rate, number of this step from 1, decay of the average
-    int64_t size;                              // P
+    float *weights, *exp_avg, *exp_avg_sq,
+        *ema;                // [P] each at an address that is a multiple of 16, as is the gradient's
+    const float* gradient;   // [P]
+    const double* schedule;  // [3] learning rate, number of this step from 1, decay of ema
+    int64_t size;            // P
   };
   static constexpr int kThreads = cuda::kThreads;
   static constexpr int kPhases = 2;
@@ -52,19 +53,21 @@ struct Adamw {
       if (first + 4 <= args.size) {
         const Quad gradient = *reinterpret_cast<const Quad*>(args.gradient + first);
         Quad weight = *reinterpret_cast<Quad*>(args.weights + first);
-        Quad mean = *reinterpret_cast<Quad*>(args.mean + first), square = *reinterpret_cast<Quad*>(args.square + first);
-        Quad average = *reinterpret_cast<Quad*>(args.average + first);
+        Quad exp_avg = *reinterpret_cast<Quad*>(args.exp_avg + first),
+             exp_avg_sq = *reinterpret_cast<Quad*>(args.exp_avg_sq + first);
+        Quad ema = *reinterpret_cast<Quad*>(args.ema + first);
         MISSDIFF_UNROLL(4)
         for (int j = 0; j < 4; ++j) {
-          adamw_weight(*factors, gradient.cells[j], weight.cells[j], mean.cells[j], square.cells[j], average.cells[j]);
+          adamw_weight(*factors, gradient.cells[j], weight.cells[j], exp_avg.cells[j], exp_avg_sq.cells[j],
+                       ema.cells[j]);
         }
         *reinterpret_cast<Quad*>(args.weights + first) = weight;
-        *reinterpret_cast<Quad*>(args.mean + first) = mean;
-        *reinterpret_cast<Quad*>(args.square + first) = square;
-        *reinterpret_cast<Quad*>(args.average + first) = average;
+        *reinterpret_cast<Quad*>(args.exp_avg + first) = exp_avg;
+        *reinterpret_cast<Quad*>(args.exp_avg_sq + first) = exp_avg_sq;
+        *reinterpret_cast<Quad*>(args.ema + first) = ema;
       } else {
         for (int64_t i = first; i < args.size; ++i) {
-          adamw_weight(*factors, args.gradient[i], args.weights[i], args.mean[i], args.square[i], args.average[i]);
+          adamw_weight(*factors, args.gradient[i], args.weights[i], args.exp_avg[i], args.exp_avg_sq[i], args.ema[i]);
         }
       }
     }

@@ -15,7 +15,7 @@ struct MlpArgs {
   int blocks;                 // residual blocks
   int steps;                  // of the solver; 0 to predict at the first level
   int outputs;                // D, or D + C to predict
-  const float* levels;        // [steps] sigma
+  const float* sigmas;        // [steps]
   const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
   const float* coefficients;  // [steps, 4]
   const int64_t* keys;        // [steps, 2]

@@ -92,7 +92,7 @@ struct MlpNarrow {
   MISSDIFF_INLINE void predict(const MlpArgs& args, const Cells& cells, int64_t first, int t,
                                TileStream<Product>& stream) {
     const int J = args.columns.continuous + args.columns.categorical;
-    const Scales scales = scales_at(args.levels[t]);
+    const Scales scales = scales_at(args.sigmas[t]);
     const Vectors vectors = Vectors::of(args.vectors, kPadded, args.blocks);
     stream.begin_pass();
     PerLane<Panel> h[kPanels];

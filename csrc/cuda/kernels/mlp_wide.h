@@ -66,7 +66,7 @@ struct MlpWide {
   MISSDIFF_INLINE void predict(const MlpArgs& args, const Cells& cells, Shared& shared, int64_t first, int t) {
     const int flags = panels_of(2 * (args.columns.continuous + args.columns.categorical));
     const int inputs = flags + panels_of(args.columns.width);
-    const Scales scales = scales_at(args.levels[t]);
+    const Scales scales = scales_at(args.sigmas[t]);
     const Vectors vectors = Vectors::of(args.vectors, kPadded, args.blocks);
     const char* tiles = args.tiles;
     PerWarp<Rows> h;
