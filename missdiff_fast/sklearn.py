@@ -71,7 +71,8 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         Returns
         -------
         MissDiffImputer
-            Itself. As with `MissDiff.fit`, an interrupted fit keeps the model trained so far; one that fails keeps none.
+            Itself. As with `MissDiff.fit`, an interrupted fit keeps the model trained so far. One that fails keeps no
+            model, not even that of an earlier fit.
 
         Raises
         ------
