@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import cast
 
 import numpy as np
@@ -53,13 +54,18 @@ def as_frame(X: object, columns: Sequence[str | int] | None = None) -> pd.DataFr
     return pd.DataFrame(X, columns=names).infer_objects()
 
 
-def refuse_column_names(y: object, X: pd.DataFrame) -> None:
-    """Raise TypeError if fit's y, which is ignored, names columns of X: a call that means ``categorical_columns``."""
+def refuse_column_names(y: object, X: object) -> None:
+    """Raise TypeError if fit's y, which is ignored, names columns of X: a call that means ``categorical_columns``.
+
+    Nothing else of y or X is checked here.
+    """
     if isinstance(y, str):
         y = [y]
-    if not isinstance(y, (list, tuple, pd.Index, np.ndarray)) or np.ndim(y) != 1 or not 0 < len(y) <= X.shape[1]:
+    if not isinstance(X, pd.DataFrame) or not isinstance(y, (list, tuple, pd.Index, np.ndarray)):
         return
-    names = list(y)
+    names = list(y) if np.iterable(y) and 0 < len(y) <= X.shape[1] else []
+    if not names or not all(isinstance(name, (str, Integral)) for name in names):
+        return
     if len(names) == len(X) and not all(isinstance(name, str) for name in names):
         return
     if all(name in X.columns for name in names):

@@ -12,7 +12,7 @@ import torch
 
 from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast._engine import checkpoint
-from missdiff_fast._engine.backend import resolve_backend
+from missdiff_fast._engine.backend import Backend, resolve_backend
 from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.random import RandomState, check_seed, derive
@@ -22,7 +22,7 @@ from missdiff_fast._parameters import Parameters, configure, from_json, to_json
 from missdiff_fast.config import from_dict
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
-from missdiff_fast.table import Codec, read_frame
+from missdiff_fast.table import Codec, EncodedTable, read_frame
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.schema import check_frame
 
@@ -124,14 +124,8 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X = as_frame(X)
         refuse_column_names(y, X)
-        cells = read_frame(
-            X,
-            categorical_columns=self.categorical_columns,
-            missing_values=self.missing_values,
-            verbose=self.verbose,
-        )
-        codec = Codec.fit(cells, ops=backend, max_categories=self.max_categories, verbose=self.verbose)
-        table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose).to(device)
+        codec, table = self._encoded(X, derive(seed, "encode"), backend)
+        table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
@@ -473,7 +467,8 @@ class MissDiff(Parameters):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if hasattr(self, "_method"):
-            self._method.backend = resolve_backend(self.backend, self.device_)
+            # The process that unpickles may lack the extension, or have another backend set than fit had.
+            self._method.backend = self.codec_.ops = resolve_backend(self.backend, self.device_)
 
     @property
     def fitted(self) -> bool:
@@ -486,6 +481,17 @@ class MissDiff(Parameters):
     def _check_fitted(self) -> None:
         if not self.fitted:
             raise NotFittedError("this model is not fitted: call fit first")
+
+    def _encoded(self, X: pd.DataFrame, seed: int, backend: Backend) -> tuple[Codec, EncodedTable]:
+        """Learn the columns and encode the rows; what was read of the frame is let go, for training does without."""
+        cells = read_frame(
+            X,
+            categorical_columns=self.categorical_columns,
+            missing_values=self.missing_values,
+            verbose=self.verbose,
+        )
+        codec = Codec.fit(cells, ops=backend, max_categories=self.max_categories, verbose=self.verbose)
+        return codec, codec.encode(cells, seed=seed, verbose=self.verbose)
 
     def _learn_columns(self, codec: Codec, *, is_array: bool) -> None:
         self.codec_, self.columns_, self.n_features_in_ = codec, codec.columns, len(codec.columns)

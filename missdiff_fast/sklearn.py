@@ -71,7 +71,8 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         Returns
         -------
         MissDiffImputer
-            Itself. As with `MissDiff.fit`, an interrupted fit keeps the model trained so far.
+            Itself. As with `MissDiff.fit`, an interrupted fit keeps the model trained so far. One that fails keeps no
+            model, not even that of an earlier fit.
 
         Raises
         ------
@@ -80,6 +81,7 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         FloatingPointError
             Training diverged.
         """
+        self.__dict__.pop("model_", None)  # validation learns the names of the columns: no model of others stays
         X = self._validated(X, reset=True)
         model = MissDiff(**self.get_params(deep=False))
         try:
@@ -110,7 +112,7 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         ValueError, TypeError
             X does not have the columns, dtypes and categories that fit saw, or is sparse.
         """
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         X = self._validated(X, reset=False)
         if isinstance(X, pd.DataFrame):
             if not self.model_._fitted_on_array:
@@ -121,6 +123,9 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in filled.dtypes):
             return filled.to_numpy(dtype=object)
         return filled.to_numpy(dtype=X.dtype if X.dtype.kind == "f" else np.float64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

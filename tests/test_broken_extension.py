@@ -17,6 +17,7 @@ import missdiff_fast
 BUILT = {"native": "yes", "torch": "2.12.9", "torch_target": "2.10", "python": "3.99.4", "version": "9.8.7"}
 
 SET_UP = """
+import pickle
 import sys
 import numpy as np
 import pandas as pd
@@ -30,7 +31,7 @@ frame.loc[1::7, "c"] = None
 
 
 def fit(preset, backend):
-    settings = {"diffusion.steps": 4} if preset == "paper" else {}
+    settings = {"diffusion.steps": 4, "draws": 2} if preset == "paper" else {}
     small = {"preset": preset, "steps": 6, "width": 8, "blocks": 1, "settings": settings, "verbose": False}
     return MissDiff(**small, backend=backend, device="cpu", random_state=0).fit(frame)
 """
@@ -45,8 +46,35 @@ for preset in ("default", "paper"):
     filled = model.impute(frame)
     assert not filled.isna().any().any()
     assert filled["n"].tolist() == frame["n"].tolist()
+    assert not any(draw.isna().any().any() for draw in model.impute_draws(frame, num_draws=2))
+    chance = model.predict_proba(frame, "c")
+    assert list(chance) == ["a", "b"]
+    assert np.allclose(chance.sum(axis=1), 1)
+    assert np.isfinite(model.score_samples(frame, num_draws=2)).all()
+    assert pickle.loads(pickle.dumps(model)).sample(7).equals(rows)
     model.save("model.missdiff")
     assert MissDiff.load("model.missdiff", device="cpu", backend="reference").sample(7).equals(rows)
+assert "missdiff_fast._C" not in sys.modules
+print("done")
+"""
+
+BASELINES = """
+from missdiff_fast import baselines
+
+small = {"random_state": 0, "verbose": False}
+imputers = [
+    baselines.MeanModeImputer(**small),
+    baselines.MICEImputer(max_rounds=1, **small),
+    baselines.GAINImputer(iterations=2, **small),
+    baselines.CSDITImputer(epochs=1, num_draws=1, steps=2, channels=8, layers=1, heads=1, device="cpu", **small),
+]
+for imputer in imputers:
+    filled = imputer.fit_impute(frame)
+    assert not filled.isna().any().any(), imputer
+    assert filled["n"].tolist() == frame["n"].tolist()
+for complete in ("delete", "mean"):
+    stasy = baselines.STaSy(complete, epochs=1, finetune_epochs=1, hidden=(8, 8), device="cpu", **small).fit(frame)
+    assert list(stasy.sample(3)) == list(frame)
 assert "missdiff_fast._C" not in sys.modules
 print("done")
 """
@@ -82,6 +110,10 @@ def run(folder: Path, program: str) -> str:
 
 def test_the_reference_works(folder: Path) -> None:
     assert run(folder, REFERENCE) == "done\n"
+
+
+def test_the_baselines_work(folder: Path) -> None:
+    assert run(folder, BASELINES) == "done\n"
 
 
 def test_the_other_backends_tell_what_is_broken(folder: Path) -> None:

@@ -6,6 +6,7 @@ import copy
 import datetime
 import json
 import pickle
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +18,13 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
+from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.tiling import TILE
 from missdiff_fast._parameters import configure, from_json, to_json
 from missdiff_fast.methods import column_states
+from missdiff_fast.ops import _library
+from missdiff_fast.table import TableCells, table_cells
 
 ROWS = 300
 
@@ -546,6 +550,62 @@ def test_copies_and_pickles(model: MissDiff) -> None:
     for same in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), copy.copy(MissDiff(steps=9))):
         if hasattr(same, "seed_"):
             pd.testing.assert_frame_equal(same.sample(20), model.sample(20), check_exact=True)
+
+
+class TestBackendOfPickles:
+    """A pickle runs on the backend that is there, encoding and network alike."""
+
+    @pytest.fixture
+    def fitted(self, table: pd.DataFrame, native: object) -> MissDiff:
+        return MissDiff(steps=3, width=8, blocks=1, random_state=0).fit(table)
+
+    def test_the_extension_is_gone(
+        self, fitted: MissDiff, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pickled, filled = pickle.dumps(fitted), fitted.impute(table)
+        monkeypatch.setattr(_library, "load", lambda: False)
+        same = pickle.loads(pickled)
+        assert isinstance(same._method.backend, ReferenceBackend)
+        assert same.codec_.ops is same._method.backend
+        assert same.impute(table).isna().sum().sum() == filled.isna().sum().sum() == 0
+
+    def test_another_backend_was_set(self, fitted: MissDiff) -> None:
+        fitted.set_params(backend="reference")
+        for same in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+            assert isinstance(same._method.backend, ReferenceBackend)
+            assert same.codec_.ops is same._method.backend
+
+
+def test_cells_are_let_go_before_training(table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training needs the encoded table alone; what was read of the frame would take as much memory again."""
+    read, alive = [], []
+
+    def read_frame(*arguments: Any, **settings: Any) -> TableCells:
+        cells = table_cells.read_frame(*arguments, **settings)
+        read.append(weakref.ref(cells))
+        return cells
+
+    fit = column_states.ColumnStates.fit
+
+    def watched(*arguments: Any, **settings: Any) -> None:
+        alive.append(read[0]() is not None)
+        fit(*arguments, **settings)
+
+    monkeypatch.setattr("missdiff_fast.model.read_frame", read_frame)
+    monkeypatch.setattr(column_states.ColumnStates, "fit", watched)
+    MissDiff(steps=2, width=8, blocks=1, refine=0, random_state=0).fit(table)
+    assert alive == [False]
+
+
+@pytest.mark.parametrize("y", [[0, 1], [[1], [1, 2]], [{}], ["a"], None])
+def test_what_is_no_frame_is_refused_whatever_y_is(y: object) -> None:
+    with pytest.raises(TypeError, match=r"pandas DataFrame.*wrap it in pandas\.DataFrame"):
+        MissDiff().fit([[1, 2], [3, 4]], y)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("y", [[[1], [1, 2]], [{}], [["age"]], np.array("age", dtype=object), np.array([["age"]]), 1.5])
+def test_a_y_that_names_no_columns_is_ignored(table: pd.DataFrame, y: object) -> None:
+    assert MissDiff(steps=1, width=8, blocks=1, refine=0, random_state=0).fit(table, y).fitted
 
 
 class TestParameters:

@@ -91,6 +91,15 @@ def test_smaller_tiles_keep_the_rows_numbers() -> None:
     assert torch.cat([x for _, _, x in parts])[:, 0].tolist() == list(range(600, 1300))
 
 
+@pytest.mark.parametrize("tile", [Tile(8, padded=True), Tile(8, padded=False)])
+@pytest.mark.parametrize("first_row", [0, 5])
+def test_no_rows_are_no_work(tile: Tile, first_row: int) -> None:
+    def work(start: int, piece: EncodedTable) -> Tensor:
+        raise AssertionError(f"a tile from row {start} on, of a table without rows")
+
+    assert list(shrinking(unknown(0, LAYOUT, CPU), tile, work, first_row=first_row)) == []
+
+
 def test_native_rows_need_no_company(native_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     network, solver, sizes = Denoiser(LAYOUT, 8, 1), SolverConfig(), []
     nn.init.normal_(network.outputs.weight)

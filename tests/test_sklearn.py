@@ -179,6 +179,21 @@ class TestImputer:
         with pytest.raises(NotFittedError, match="not fitted: call fit first"):
             MissDiff().sample(1)
 
+    def test_a_refit_that_fails_leaves_no_mix(self, frame: pd.DataFrame) -> None:
+        """The names of one table with the model of another would be a mix."""
+        other = frame[["a", "b"]].assign(z=np.inf)
+        imputer, model = MissDiffImputer(**SMALL).fit(frame), MissDiff(**SMALL).fit(frame)
+        for estimator in (imputer, model):
+            with pytest.raises(ValueError, match="infinite values"):
+                estimator.fit(other)
+        with pytest.raises(NotFittedError):
+            check_is_fitted(imputer)
+        with pytest.raises(NotFittedError):
+            imputer.transform(frame)
+        assert model.feature_names_in_.tolist() == list(frame.columns)
+        assert model.n_features_in_ == frame.shape[1]
+        assert not model.impute(frame).isna().any().any()
+
     def test_parameters_reach_the_model(self, frame: pd.DataFrame) -> None:
         parameters = {**SMALL, "categorical_columns": ["a"], "max_categories": 99}
         imputer = MissDiffImputer(**parameters).fit(frame)

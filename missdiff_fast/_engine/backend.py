@@ -35,7 +35,6 @@ class ReferenceBackend:
     Tile(rows=2048, padded=True)
     """
 
-    name = "reference"
     capturable = False
     columns_in_threads = False
 
@@ -88,7 +87,6 @@ class NativeBackend:
     Tile(rows=2048, padded=True)
     """
 
-    name = "native"
     capturable = True
     columns_in_threads = True
 

@@ -48,10 +48,6 @@ class Backend(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """As `missdiff_fast.MissDiff` takes it: "native" or "reference"."""
-
-    @property
     def capturable(self) -> bool:
         """Whether CUDA graphs can capture the ops: none of them waits for the device."""
 

@@ -102,6 +102,8 @@ def shrinking(
     torch.cuda.OutOfMemoryError
         Not even the smallest tile fits.
     """
+    if not len(table):
+        return
     size = tile.rows
     start = -(first_row % size) if tile.padded else 0
     while start < len(table):

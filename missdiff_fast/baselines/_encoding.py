@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from missdiff_fast._engine.backend import resolve_backend
+from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast.table import Codec, Layout, TableCells
 
 
@@ -56,8 +56,8 @@ class Encoder:
     @classmethod
     def fit(cls, cells: TableCells, max_categories: int = 100) -> Encoder:
         """Learn the columns of a table; errors are those of `missdiff_fast.table.Codec.fit`."""
-        ops = resolve_backend("auto", torch.device("cpu"))
-        codec = Codec.fit(cells, ops=ops, max_categories=max_categories)
+        # The baselines take standardised values, which no op computes: they need no compiled extension.
+        codec = Codec.fit(cells, ops=ReferenceBackend(), max_categories=max_categories)
         values = _values(codec, cells)[0]
         low = np.nanmin(values, axis=0)
         return cls(codec, low, np.nanmax(values, axis=0) - low)

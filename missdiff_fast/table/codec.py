@@ -42,6 +42,8 @@ class Codec:
         Ascending normal-score boundaries, all continuous columns one after another, float32 ``[M]``.
     starts : Tensor
         Where each column's boundaries begin, and M at the end, int64 ``[C + 1]``.
+    ops : CodecOps
+        The backend that encodes; another may be assigned.
 
     Examples
     --------
@@ -65,7 +67,7 @@ class Codec:
     def __init__(self, schema: Schema, coders: Sequence[Coder], markers: Markers, ops: CodecOps) -> None:
         self.schema = schema
         self._coders = dict(zip(schema.names, coders, strict=True))
-        self._markers, self._ops = markers, ops
+        self._markers, self.ops = markers, ops
         self._continuous = [cast(Continuous, self._coders[name]) for name in schema.continuous]
         self._categorical = [cast(Categorical, self._coders[name]) for name in schema.categorical]
         self.layout = Layout(len(self._continuous), tuple(len(coder.keys) for coder in self._categorical))
@@ -153,7 +155,7 @@ class Codec:
         if not isinstance(given, (int, np.integer, NoneType)):
             raise TypeError(f"seed must be None or an integer, got {type(seed).__name__}")
         coders = self._continuous, self._categorical
-        return encode_table(cells, self.schema, *coders, self.layout, self._ops, seed=seed, verbose=verbose)
+        return encode_table(cells, self.schema, *coders, self.layout, self.ops, seed=seed, verbose=verbose)
 
     def decode(self, bin_index: Tensor, codes: Tensor) -> pd.DataFrame:
         """The table that `missdiff_fast.ops.decode`'s result stands for.

@@ -11,11 +11,6 @@ class CodecOps(Protocol):
     """The part of a backend with which continuous columns are encoded."""
 
     @property
-    def name(self) -> str:
-        """Of the backend."""
-        ...
-
-    @property
     def columns_in_threads(self) -> bool:
         """Whether `encode` computes in the calling thread, so that several threads can encode a column each."""
         ...
