@@ -101,7 +101,7 @@ def nvcc_release(path: str) -> tuple[int, int]:
 
 
 def architectures(nvcc: str) -> list[str]:
-    """What kernels are built for by default, as far as the nvcc knows it; the last also as PTX, for later cards."""
+    """Default architectures, as far as the nvcc knows them; the last also as PTX, for later cards."""
     known = ["80", "86", "89", "90", *(["100"] if nvcc_release(nvcc) >= (12, 8) else [])]
     return [*(f"{architecture}-real" for architecture in known[:-1]), known[-1]]
 

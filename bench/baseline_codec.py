@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 @dataclass(frozen=True)
 class Numbers:
-    """What is learnt of a continuous column."""
+    """Values, ranks and boundaries of a continuous column."""
 
     values: np.ndarray  # distinct and ascending [V]
     ends: np.ndarray  # where the ranks of each value begin, as a share of all, and 1: [V + 1]

@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, the workload, timing, and the comparison with stored ratios.
+"""Shared by the benchmarks: options, the workload, timing, and the comparison with stored ratios.
 
 Native and rival take their rounds in turn, so that other work of the machine slows both, and a ratio is made of such
 pairs. With ``--check`` a ratio that has fallen below the stored one is measured once more, and fails if it falls again:

@@ -1,4 +1,4 @@
-"""What is measured on a card and in which order, and the least time of an op there.
+"""Measurements on a card, their order, and the least time of an op there.
 
     PYTHONPATH=.:bench python bench/plan.py
 

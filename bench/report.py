@@ -105,7 +105,7 @@ def times(run: Run) -> str:
 
 
 def roofline(run: Run) -> str:
-    """What an op has to move or multiply, how fast it does, and how fast the machine can."""
+    """Bytes moved or products of an op, its rate, and the rate that the machine reaches."""
     rows = []
     for entry, name in _entries(run):
         for yardstick, (key, unit) in _YARDSTICKS.items():
@@ -139,7 +139,7 @@ def functions(run: Run) -> str:
 
 
 def sampled(run: Run) -> str:
-    """What perf saw of the same, in a run of its own."""
+    """Shares of the same run in perf, measured in a run of their own."""
     rows = [[f"`{part['symbol']}`", part["file"], _percent(part["share"], 1)] for part in run.get("symbols", [])]
     return markdown_table(["symbol", "of", "processor time"], rows) if rows else _UNKNOWN
 

@@ -1,4 +1,4 @@
-"""What rows, columns, categories and threads cost: `perturb`, `masked_loss`, `step`, the sampler and the training step.
+"""Time by rows, columns, categories and threads: `perturb`, `masked_loss`, `step`, the sampler and the training step.
 
     python bench/sweeps.py [--save] [--tiny]
 

@@ -35,7 +35,7 @@ _METHODS: dict[str, dict[str, Any]] = {
 
 
 def theory(ratios: list[float], centres: list[float]) -> pd.DataFrame:
-    """What the minimiser draws: one row for each centre and missing ratio."""
+    """Moments that the minimiser draws: one row for each centre and missing ratio."""
     covariance = torch.tensor([[1.0, CORRELATION], [CORRELATION, 1.0]], dtype=torch.float64)
     process, rows = variance_preserving(100, 1e-4, 0.5), []
     for centre in centres:
@@ -48,7 +48,7 @@ def theory(ratios: list[float], centres: list[float]) -> pd.DataFrame:
 
 
 def trained(ratio: float, seed: int, num_rows: int) -> list[dict[str, object]]:
-    """What each method draws after training on one table."""
+    """Moments that each method draws after training on one table."""
     random = np.random.default_rng(seed)
     values = random.multivariate_normal([0, 0], [[1, CORRELATION], [CORRELATION, 1]], num_rows)
     table = pd.DataFrame(values, columns=["x", "y"])

@@ -89,7 +89,7 @@ FULL = Settings(FULL_SIZE, 2, 11, math.inf, 3, time.perf_counter, statistics.med
 # training step), while one other process ran on two cores: standard deviations of their quotient from 0.6 to 3.2 %,
 # the lowest run 1 to 4 % below the mean; with four others, 2.6 to 5.2 %, and 4 to 10 %. Of the quotient of medians,
 # 1.0 to 3.3 and 3.2 to 6.2 %, and the lowest run 15 % below; of the median of the rounds' quotients much the same.
-# What steadies all of them is memory that is kept (`conftest.keep_memory`): without it the quotient varied by 1.7 to
+# Kept memory steadies all of them (`conftest.keep_memory`): without it the quotient varied by 1.7 to
 # 19.4 %. By the clock on the wall it varied by 0.6 to 3.4 %, but with four others by 5 to 24 %.
 CHECK = Settings(8192, 1, 60, 3.0, 3, time.process_time, min, ("native", "eager", *OTHERS))
 

@@ -18,7 +18,7 @@ _WIDTH, _HEIGHT, _GAP, _ROW = 130, 30, 24, 90
 
 
 def parts() -> dict[str, set[str]]:
-    """What each part imports of the others."""
+    """The parts that each part imports."""
     graph = grimp.build_graph(PACKAGE)
     imports: dict[str, set[str]] = {}
     for module in graph.modules - {PACKAGE}:

@@ -1,8 +1,7 @@
 """Errors and warnings that carry their parts: kind, columns, value and remedies.
 
-The same error is read by two users. Python's user is told of arguments and code, the command's user of options. So a
-message is not one text: what the two call differently is a `Term` in it, and `Structured.worded` writes the message in
-the words of either. ``str(error)`` is Python's wording; `missdiff_fast.cli.errors` has the command's.
+Users of Python read about arguments and code, users of the command about options. So a message is not one text: each
+part that the two word differently is a `Term`, and `Structured.worded` writes the message for either. ``str(error)`` is Python's wording; `missdiff_fast.cli.errors` has the command's.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ class Structured(Exception):  # noqa: N818  (a base of warnings too)
 
     @property
     def problem(self) -> str:
-        """What is wrong, in Python's words and without the remedies."""
+        """The problem in Python's words, without the remedies."""
         return str(self._problem)
 
     def worded(self, words: Callable[[Term], str | None]) -> str:
@@ -151,7 +150,7 @@ class Structured(Exception):  # noqa: N818  (a base of warnings too)
         Parameters
         ----------
         words : callable
-            A term's words; None for a remedy that is none here, which is left out.
+            A term's words; None leaves out a remedy that does not apply there.
         """
         problem = self._problem if isinstance(self._problem, str) else self._problem.worded(words)
         remedies = [text for text in map(words, self.remedy) if text]

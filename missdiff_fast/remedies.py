@@ -1,4 +1,4 @@
-"""What users can do about an error, and the other parts of a message that Python and the command word differently.
+"""Remedies of errors, and the other parts of a message that Python and the command word differently.
 
 ``str`` of a term gives Python's words; `missdiff_fast.cli.errors` has the command's. This module imports nothing of the
 package.
@@ -37,7 +37,7 @@ class Table(Term):
 
 @dataclass(frozen=True)
 class Remedy(Term):
-    """What the user can do about an error.
+    """A way to correct an error.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Drop(Remedy):
 
     @property
     def noun(self) -> str:
-        """What the columns are called."""
+        """The noun for the columns."""
         return self.what or ("the column" if len(self.columns) == 1 else "the columns")
 
     def _python(self) -> str:

@@ -43,7 +43,7 @@ def table() -> pd.DataFrame:
 
 
 def rows(model: MissDiff) -> dict[str, pd.DataFrame]:
-    """What a fitted model draws, fills in and scores."""
+    """Rows drawn, cells filled and scores of a fitted model."""
     frame = table()
     some = frame.head(60)
     found = {

@@ -1,4 +1,4 @@
-"""Which ops a model runs on."""
+"""The choice of a backend."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_changed_byte_is_found_wherever_it_is(file: Path) -> None:
             read = checkpoint.read(file)
         except ValueError:
             continue
-        # What does not matter, such as the case of a letter in the header's padding, may differ.
+        # Details that do not matter, such as the case of a letter in the header's padding, may differ.
         assert read[0] == META, place
         assert all(torch.equal(read[1][name], TENSORS[name]) for name in TENSORS), place
 

@@ -20,7 +20,7 @@ TESTS = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What became of each op's call, by its name."""
+    """The outcome of each op's call, by its name."""
     command = compiler()
     if not _library.load() or not _library._extensions("_cuda"):
         pytest.skip("the CUDA kernels were not built")

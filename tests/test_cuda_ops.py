@@ -1,4 +1,4 @@
-"""What the ops promise on a CUDA device beside their results: nothing waits for it, and graphs may hold them."""
+"""The ops on a CUDA device do not wait for it, and graphs can capture them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_kernels_run_on_the_current_stream(native: ModuleType, device: torch.dev
     kept = {name: x.detach().clone() for name, x in inputs.items()}
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()), torch.no_grad():
-        # What the op reads is right only once the stream has come to the end of a long wait.
+        # The inputs of the op are right only once the stream has come to the end of a long wait.
         for name in ("prediction", "noise", "x"):
             inputs[name].zero_()
         torch.cuda._sleep(50_000_000)

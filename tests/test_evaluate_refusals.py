@@ -20,7 +20,7 @@ DAYS = pd.date_range("2024-01-01", periods=40)
 
 
 def words(error: Exception) -> list[str]:
-    """What an error says, whatever the tables are called and whichever comes first."""
+    """The text of an error, whatever the tables are called and whichever comes first."""
     return sorted(re.sub(r"the \w+ table", "a table", str(error)).replace(";", "").split())
 
 

@@ -1,4 +1,4 @@
-"""What is learnt of a frame, and which frames are refused."""
+"""Learning a frame: column kinds, and refused frames."""
 
 from __future__ import annotations
 

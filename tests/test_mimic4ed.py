@@ -54,7 +54,7 @@ def master() -> pd.DataFrame:
 
 
 def load(frame: pd.DataFrame, folder: Path, **options: bool) -> pd.DataFrame:
-    """What the loader makes of a file, its two parts together, by age, which is another one in each row."""
+    """The loaded file, its two parts together, by age, which is another one in each row."""
     frame.to_csv(folder / "master_dataset.csv", index=False)
     parts = load_mimic4ed(folder / "master_dataset.csv", **options)
     return pd.concat(parts).set_index("age", drop=False).sort_index()

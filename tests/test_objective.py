@@ -1,4 +1,4 @@
-"""Which cells the network sees in a training step."""
+"""The cells that the network sees in a training step."""
 
 from __future__ import annotations
 

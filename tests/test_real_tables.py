@@ -181,7 +181,7 @@ def fewer_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def told(path: Path) -> str:
-    """What the reader warns of, or why it refuses, when it is given no options."""
+    """Warnings of the reader, or its refusal, without options."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -40,7 +40,7 @@ def _run(backend: Backend, rounds: int, table: EncodedTable | None = None) -> tu
 
 @pytest.fixture
 def distances(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the next networks' distances to the table are to be, nearer from round to round unless changed."""
+    """Distances of the next networks to the table, nearer from round to round unless changed."""
     planned = [4.0, 3.0, 2.0, 1.0]
     monkeypatch.setattr(refinement, "_distance", lambda *_: planned.pop(0))
     return planned

@@ -1,4 +1,4 @@
-"""Who takes the training steps."""
+"""Training-step implementations."""
 
 from __future__ import annotations
 

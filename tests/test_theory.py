@@ -1,4 +1,4 @@
-"""What the masked objective learns of a Gaussian: where Theorem 3.1 holds, and where it does not."""
+"""The masked objective on a Gaussian: where Theorem 3.1 holds, and where it does not."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What proves the CUDA kernels on a card: see check.sh."""
+"""Checks of the CUDA kernels on a card: see check.sh."""

@@ -1,4 +1,4 @@
-"""What each CUDA kernel takes of a multiprocessor, as the last build's ptxas told it, held to what is stored.
+"""Registers, spills and shared memory of each CUDA kernel in the last build, compared with the stored ones.
 
     python bench/gpu/resources.py [--save]
 
@@ -59,7 +59,7 @@ def demangle(names: Iterable[str]) -> list[str]:
 
 
 def logs() -> list[Path]:
-    """What the last builds in the project's folder left."""
+    """Reports of ptxas from the last builds in the project's folder."""
     return sorted((ROOT / "build").glob("cmake-*/CMakeFiles/_cuda.dir/**/*.resources"))
 
 
@@ -78,7 +78,7 @@ def compiler() -> str:
 
 
 def stored() -> tuple[str, Resources]:
-    """What is stored, and of which nvcc."""
+    """The stored resources, and the version of the nvcc that they are of."""
     content = json.loads(STORED.read_text(encoding="utf-8"))
     return content.pop("nvcc"), content
 
@@ -93,7 +93,7 @@ def write(resources: Resources) -> None:
 
 
 def complaints(taken: Resources, allowed: Resources) -> Iterator[str]:
-    """What takes more than it may, of the architectures that both know."""
+    """Kernels that exceed the stored resources, for the architectures that both know."""
     for architecture in taken.keys() & allowed.keys():
         for kernel, own in taken[architecture].items():
             most = allowed[architecture].get(kernel)

@@ -1,4 +1,4 @@
-// What masked losses share: their normaliser, and the sum over their blocks of rows.
+// Shared by the masked losses: the normaliser, and the sum over blocks of rows.
 #pragma once
 
 #include "device.h"

@@ -1,4 +1,4 @@
-"""What training and sampling need of a backend: its ops, its passes of a network, its training step."""
+"""Interface of a backend: its ops, its passes of a network, its training step."""
 
 from __future__ import annotations
 

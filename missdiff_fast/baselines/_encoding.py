@@ -64,7 +64,7 @@ class Encoder:
 
     @property
     def layout(self) -> Layout:
-        """Which columns there are, constant ones apart."""
+        """The columns, without the constant ones."""
         return self.codec.layout
 
     def encode(self, cells: TableCells) -> Cells:

@@ -188,7 +188,7 @@ def _one_line(error: Exception, wording: Wording) -> str:
 
 
 def message(error: Exception, wording: Wording) -> str:
-    """What an error or a warning says to users of the command."""
+    """The text of an error or a warning for users of the command."""
     return error.worded(wording) if isinstance(error, errors.Structured) else str(error)
 
 

@@ -101,7 +101,7 @@ def override(config: AnyConfig, settings: Mapping[str, Any]) -> AnyConfig:
 
 
 def _elsewhere(path: str) -> str:
-    """Which presets have a setting of this path, as the last words of an error message."""
+    """The presets that have a setting of this path, as the last words of an error message."""
     found = []
     for name in PRESETS:
         part: Any = preset(name)

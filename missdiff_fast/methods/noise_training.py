@@ -124,6 +124,6 @@ class NoiseStepper:
         return loss
 
     def _changed(self) -> list[Tensor]:
-        """What a step changes."""
+        """The tensors that a step changes."""
         moments = [x for state in self.optimizer.state.values() for x in state.values()]
         return [*(weight.detach() for weight in self.weights), self.rate, *moments]

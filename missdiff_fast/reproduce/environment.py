@@ -147,7 +147,7 @@ def _nvcc() -> str:
 
 
 def _output(*command: str) -> str:
-    """What a command prints; "" if it fails or is missing."""
+    """The output of a command; "" if it fails or is missing."""
     try:
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):

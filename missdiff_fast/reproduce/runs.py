@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Context:
-    """What all runs of a reproduction have in common: size, first seed, device, and MIMIC4ED's file with its digest."""
+    """Settings that all runs of a reproduction share: size, first seed, device, and MIMIC4ED's file with its digest."""
 
     scale: Scale
     seed: int = 0

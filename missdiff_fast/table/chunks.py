@@ -24,7 +24,7 @@ class Chunk(NamedTuple):
 
     @property
     def columns(self) -> slice:
-        """Which of all columns of its kind they are."""
+        """The positions of the columns among all of their kind."""
         return slice(self.first, self.first + len(self.names))
 
 

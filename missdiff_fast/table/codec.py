@@ -27,7 +27,7 @@ from missdiff_fast.table.table_cells import TableCells, read_learnt
 
 
 class Codec:
-    """What was learnt of a table's columns: encodes the table for the model, and decodes what the model gives.
+    """Learnt properties of a table's columns: encodes the table for the model, and decodes the model's output.
 
     Made by `Codec.fit` or `Codec.from_state`. A frame is read once, by `read_frame` where it is to be learnt and by
     `Codec.read` later; all else takes the cells that were read.
@@ -246,7 +246,7 @@ class Codec:
 
     @property
     def scales(self) -> Tensor:
-        """What a standardised value of 1 stands for in each continuous column, in raw units: float64 ``[C]``."""
+        """The raw units of a standardised value of 1 in each continuous column: float64 ``[C]``."""
         return torch.tensor([coder.resolution.sd for coder in self._continuous], dtype=torch.float64)
 
     @property
@@ -255,12 +255,12 @@ class Codec:
         return list(self.schema.names)
 
     def group(self, column: Name) -> int:
-        """Which of the layout's categorical columns this is: from 0 to K - 1."""
+        """The position of a column among the layout's categorical ones, from 0 to K - 1."""
         self.category_values(column)
         return self.schema.categorical.index(column)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What was learnt, as JSON and tensors; `from_state` reads it back."""
+        """The learnt properties as JSON and tensors; `from_state` reads them back."""
         return write_state(self.schema, self._coders, self._markers)
 
     @classmethod

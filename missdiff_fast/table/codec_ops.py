@@ -1,4 +1,4 @@
-"""What the codec needs of a backend: stated here, so that nothing below the ops imports them."""
+"""Interface of a backend for the codec, stated here so that nothing below the ops imports them."""
 
 from __future__ import annotations
 

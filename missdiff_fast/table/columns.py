@@ -215,7 +215,7 @@ def _tensor(array: np.ndarray) -> Tensor:
 
 
 def _spread(numbers: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """Numbers in those of so many places, NaN in the others, as float32."""
+    """The numbers where ``where`` is true, NaN elsewhere, as float32."""
     result = np.full(len(where), np.nan, dtype=np.float32)
     result[where] = numbers
     return result

@@ -27,7 +27,7 @@ from missdiff_fast.table.text_rows import (
     warn_of_blank_rows,
 )
 
-# What counts as missing in text. The word None is not among them: data sets use it as a category.
+# Texts that count as missing. The word None is not among them: data sets use it as a category.
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A")
 
 

@@ -32,7 +32,7 @@ def encode_table(
     seed: int | None,
     verbose: bool,
 ) -> EncodedTable:
-    """Encode a table; `missdiff_fast.table.Codec.encode` tells of the result and of errors.
+    """Encode a table; see `missdiff_fast.table.Codec.encode`.
 
     Parameters
     ----------

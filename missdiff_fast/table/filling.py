@@ -17,7 +17,7 @@ from missdiff_fast.table.threads import in_threads
 
 
 def fill_table(cells: TableCells, filled: pd.DataFrame, schema: Schema, *, verbose: bool) -> pd.DataFrame:
-    """The frame that was read, its missing cells filled; `missdiff_fast.table.Codec.fill` tells of all else."""
+    """Fill the missing cells of the frame that was read; see `missdiff_fast.table.Codec.fill`."""
     frame, names = cells.frame, [*cells.columns, *(name for name in schema.names if name not in cells.columns)]
     absent = [name for name in names if name not in filled.columns]
     if absent:

@@ -29,7 +29,7 @@ def warn_of_header(frame: pd.DataFrame, source: str) -> None:
         return
     what = f"numbers such as {numbers[0]!r}" if numbers else f"{again[0]!r}, which comes again below it,"
     problem = f"{source}: the first line holds {what} and was read as the header"
-    remedy = Pass("header", False, when="if it is none")
+    remedy = Pass("header", False, when="if it is not the header")
     warnings.warn(DataWarning("header", problem, remedy=remedy, joint="; "), stacklevel=_STACK)
 
 
@@ -49,7 +49,7 @@ def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: 
         problem = f"{source}: the first row holds texts such as {text!r} where all others hold numbers"
         remedy: Remedy = LeaveOut("header", False, when="if it is the header")
         if header:
-            when = "if it is the header and the line before it is none"
+            when = "if it is the header and the line before it is not"
             remedy = Pass("skip_rows", skip_rows + 1, when=when)
         warnings.warn(DataWarning("header", problem, value=text, remedy=remedy, joint="; "), stacklevel=_STACK)
     _warn_of_texts(found, source)

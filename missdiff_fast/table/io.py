@@ -152,7 +152,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
             return
         plain = frame.reset_index(drop=True).rename(columns=str)
         try:
-            # Not "wb", of which pandas takes the name alone, and Arrow opens none that is not UTF-8.
+            # pandas passes the name of a "wb" file to Arrow, which opens UTF-8 names only.
             with open(temporary, "w+b") as file:
                 if base == ".parquet":
                     plain.to_parquet(file, index=False)

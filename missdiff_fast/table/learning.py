@@ -24,7 +24,7 @@ IDENTIFIER_COUNT, IDENTIFIER_SHARE = 30, 0.9
 
 
 def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = False) -> tuple[Schema, list[Coder]]:
-    """The schema and how each column is encoded; `missdiff_fast.table.Codec.fit` tells of arguments and errors."""
+    """The schema and the coder of each column; see `missdiff_fast.table.Codec.fit`."""
     names = list(cells.columns)
     if not names or not len(cells):
         raise ValueError(f"the frame is empty ({len(cells)} rows, {len(names)} columns): give at least one of each")
@@ -35,7 +35,7 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
     def learn(name: Name) -> _Learnt | RefusedError:
         if name in cells.refused:
             return cells.refused[name]
-        # What a copy caches is freed with it: the cells themselves are kept for encoding.
+        # A copy frees its caches with itself; the cells are kept for encoding.
         found, chosen = replace(cells.found[name]), name in cells.categorical_columns
         try:
             return _learn(name, cells.columns[name].dtype, found, chosen, max_categories)
@@ -64,7 +64,7 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
 
 
 class _Learnt(NamedTuple):
-    """What was learnt of a column, and whether it looks like an identifier."""
+    """The learnt column and coder, and whether the column looks like an identifier."""
 
     column: Column
     coder: Coder

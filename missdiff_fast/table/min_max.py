@@ -80,7 +80,7 @@ class MinMax:
 
     @property
     def levels(self) -> tuple[float, float]:
-        """What one-hot columns hold off and on."""
+        """The values of one-hot columns, off and on."""
         return (0.0, 1.0) if self.missing == "category" else (-1.0, 1.0)
 
     def encode(self, table: EncodedTable) -> EncodedTable:

@@ -99,7 +99,7 @@ class Resolution:
     def standardise(self, keys: np.ndarray, within: bool) -> np.ndarray:
         """(key - mean) / sd, float64; infinite where that is beyond float64.
 
-        ``within`` is what `within` says of all cells of the column, of which these may be a part.
+        ``within`` is the result of `within` for all cells of the column; ``keys`` may be a part of them.
         """
         with np.errstate(over="ignore"):
             apart = self._from_centre(keys, within)

@@ -150,7 +150,7 @@ def as_names(columns: object) -> list[Any] | None:
 
 _DATES = Convert("datetime", when="if it holds dates")
 _DROP = Drop(())  # of the columns that are refused
-# What is said of the columns refused for one kind of fault: error type, what is wrong, remedies.
+# The message for columns refused for one kind of fault: error type, problem, remedies.
 _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
     "unsupported": (DataTypeError, "can't be taken", (Convert("plain"), _DROP)),
     "reach": (

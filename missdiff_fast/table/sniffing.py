@@ -68,7 +68,7 @@ _POINT = re.compile(r"(?<![^;\t|\n\"])\s*[+-]?\d+\.\d+\s*(?![^;\t|\n\"])")
 
 
 def find_decimal(lines: list[str], separator: str) -> str:
-    """A comma if the separator is none and there are numbers with one that can't stand before thousands, else a point.
+    """The decimal mark: a comma if some number has one that cannot separate thousands and the separator is another.
 
     >>> find_decimal(["a;b", "1,5;2"], ";"), find_decimal(["a;b", "1,500;2"], ";")
     (',', '.')

@@ -114,7 +114,7 @@ def read_frame(
 def read_learnt(
     frame: pd.DataFrame, schema: Schema, markers: Markers, *, partial: bool = False, verbose: bool = False
 ) -> TableCells:
-    """Read a frame that has the columns of a schema; `missdiff_fast.table.Codec.read` tells of arguments and errors."""
+    """Read a frame that has the columns of a schema; see `missdiff_fast.table.Codec.read`."""
     names = check_frame(frame)
     extra = [name for name in names if name not in schema]
     if extra:

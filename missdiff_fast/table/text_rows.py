@@ -80,7 +80,7 @@ def require_even(rows: Rows, index: np.ndarray, width: int, than: str, source: s
 def find_rows_of_holes(
     lines: list[str], rows: Rows, width: int, header: bool, keep_blank_rows: bool, skip_rows: int
 ) -> np.ndarray:
-    """Which of the blank rows are rows of the table whose cells are all missing."""
+    """The blank rows that are rows of the table with all cells missing."""
     full = np.flatnonzero(~rows.blank)
     place = np.arange(len(rows.blank))
     below = place > full[0] if header else rows.first > skip_rows
@@ -88,7 +88,7 @@ def find_rows_of_holes(
         return rows.blank & below & (rows.fields > 1) & (keep_blank_rows | (place < full[-1]))
     # In a single column an empty line is all that a missing cell leaves, unless it was written as a pair of quotes.
     quoted = np.array([bool(lines[first - 1].strip()) for first in rows.first])
-    # After the newline of the last row comes one line more, which is none.
+    # The text after the last newline is empty and is no row.
     last = len(place) - 1 - (not lines[-1]) if keep_blank_rows else np.flatnonzero(~rows.blank | quoted)[-1]
     return rows.blank & below & (place <= last)
 
