@@ -1,7 +1,8 @@
 """Errors and warnings that carry their parts: kind, columns, value and remedies.
 
 Users of Python read about arguments and code, users of the command about options. So a message is not one text: each
-part that the two word differently is a `Term`, and `Structured.worded` writes the message for either. ``str(error)`` is Python's wording; `missdiff_fast.cli.errors` has the command's.
+part that the two word differently is a `Term`, and `Structured.worded` writes the message for either. ``str(error)`` is
+Python's wording; `missdiff_fast.cli.errors` has the command's.
 """
 
 from __future__ import annotations

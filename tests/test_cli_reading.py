@@ -117,7 +117,7 @@ class TestReading:
         assert refused(capsys, *fit).endswith("if that line is no header, pass --no-header")
         data.write_text("X1,X2\nage,stay\n" + "1,2\n3,4\n" * 3)
         assert main([str(arg) for arg in fit]) == 0
-        assert "the line before it is none, pass --skip-rows 1\n" in capsys.readouterr().err
+        assert "the line before it is not, pass --skip-rows 1\n" in capsys.readouterr().err
         data.write_text("a,b\n" + '1,2\n3,"not done, why"\n2,?\n4,5\n6,7\n8,9\n')
         assert main([str(arg) for arg in fit]) == 0
         named = "if they stand for missing cells, name them, --missing-values 'not done, why' --missing-values '?'\n"

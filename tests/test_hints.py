@@ -27,7 +27,7 @@ def warned(tmp_path: Path):
 def test_a_header_of_numbers(warned) -> None:
     (text,) = warned("6,148,x\n1,85,y\n")
     assert text == (
-        "t.csv: the first line holds numbers such as '6' and was read as the header; if it is none, pass header=False"
+        "t.csv: the first line holds numbers such as '6' and was read as the header; if it is not the header, pass header=False"
     )
     assert warned("6,148,x\n1,85,y\n", header=False) == []
     assert warned("6m,a,b,c\n1,2,3,4\n") == []
@@ -37,7 +37,7 @@ def test_a_header_of_numbers(warned) -> None:
 def test_a_header_of_strings_that_come_again_below_it(warned) -> None:
     (text,) = warned("yes,low,left\nno,high,left\nyes,low,right\n")
     assert "the first line holds 'yes', which comes again below it, and was read as the header" in text
-    assert text.endswith("if it is none, pass header=False")
+    assert text.endswith("if it is not the header, pass header=False")
     assert warned("a,low,side,x\nno,low,left,1\nyes,low,right,2\n") == [], "one cell among four"
 
 
@@ -46,7 +46,7 @@ def test_a_second_header(warned) -> None:
     (found,) = warned(text)
     assert found == (
         "t.csv: the first row holds texts such as 'age' where all others hold numbers; if it is the header and the "
-        "line before it is none, pass skip_rows=1"
+        "line before it is not, pass skip_rows=1"
     )
     assert warned(text, skip_rows=1) == []
     assert warned("title,,\n" + text, skip_rows=1)[-1].endswith("pass skip_rows=2")

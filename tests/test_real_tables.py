@@ -84,7 +84,7 @@ def capped(*columns: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
 ARFF = r"not known .*: save the lines below @data as \.csv .* header=False and missing_values=\['\?'\]"
 MANY = r"too many categories: drop the columns?, .*; if it holds dates, convert.*pandas\.to_datetime.*cap_categories"
 NAMED = r"different string in nearly every row \(free text or an identifier\): drop the column"
-NUMBERS = r"first line holds numbers such as .* read as the header; if it is none, pass header=False"
+NUMBERS = r"first line holds numbers such as .* read as the header; if it is not the header, pass header=False"
 TWICE = r"column names .* more than once in line 1: .* if that line is no header, pass header=False"
 UNMARKED = r"holds '\?' in .*missing_values=\['\?'\]"
 
