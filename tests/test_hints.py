@@ -27,7 +27,8 @@ def warned(tmp_path: Path):
 def test_a_header_of_numbers(warned) -> None:
     (text,) = warned("6,148,x\n1,85,y\n")
     assert text == (
-        "t.csv: the first line holds numbers such as '6' and was read as the header; if it is not the header, pass header=False"
+        "t.csv: the first line holds numbers such as '6' and was read as the header; if it is not the header, pass "
+        "header=False"
     )
     assert warned("6,148,x\n1,85,y\n", header=False) == []
     assert warned("6m,a,b,c\n1,2,3,4\n") == []
