@@ -26,8 +26,8 @@ PAPER_STEPS, PAPER_ALL = 500, 62_500
 
 # Benchmark files in order of importance, with the seconds that must be left for one of their benchmarks to begin.
 # Benchmarks that compile come after all others, since compiling takes far longer than measuring.
-ORDER = {"bench_card": 5, "bench_random": 2, "bench_perturb": 2, "bench_masked_loss": 2, "bench_step": 2}
-ORDER |= {"bench_decode": 2, "bench_mlp_predict": 2, "bench_mlp_sample": 3, "bench_mlp_train_step": 4}
+ORDER = {"bench_card": 5, "bench_random": 2, "bench_perturb": 2, "bench_loss": 2, "bench_step": 2}
+ORDER |= {"bench_codec_decode": 2, "bench_mlp_predict": 2, "bench_mlp_sample": 3, "bench_mlp_train_step": 4}
 ORDER |= {"bench_end_to_end": 15}
 COMPILING = {"bench_mlp_sample": 12, "bench_mlp_train_step": 18}
 COMPILING_OP = 8

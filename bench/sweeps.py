@@ -34,7 +34,7 @@ from missdiff_fast.table import Layout
 sys.path.insert(1, str(Path(__file__).parent.parent / "tests"))  # by whose tolerances the benchmarks are checked
 
 import baselines
-import bench_masked_loss
+import bench_loss
 import bench_mlp_sample
 import bench_mlp_train_step
 import bench_perturb
@@ -69,8 +69,8 @@ def contest(op: str, w: Workload) -> Contest:
         return {"native": lambda: bench_perturb.native(w), "eager": lambda: baselines.perturb(*cells)}
     if op == "masked_loss":
         return {
-            "native": lambda: bench_masked_loss.native(w, w.column_weight),
-            "eager": lambda: bench_masked_loss.plain(w, baselines.masked_loss, w.column_weight),
+            "native": lambda: bench_loss.native(w, w.column_weight),
+            "eager": lambda: bench_loss.plain(w, baselines.masked_loss, w.column_weight),
         }
     if op == "step":
         return {

@@ -62,7 +62,7 @@ def test_predicted_times_by_hand(plan: ModuleType) -> None:
 
 def test_the_bytes_and_products_are_those_of_the_cpus_tables(plan: ModuleType, workload: Any) -> None:
     losses, perturb, step, roofline = (
-        importlib.import_module(name) for name in ("bench_masked_loss", "bench_perturb", "bench_step", "roofline")
+        importlib.import_module(name) for name in ("bench_loss", "bench_perturb", "bench_step", "roofline")
     )
     half = workload.halved()
     moved = {

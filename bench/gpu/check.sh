@@ -116,7 +116,7 @@ else
     FIRST=() REST=()
     for file in "${FILES[@]}"; do
         case ${file##*/} in
-        test_cuda_ops.py | test_cuda_network.py | test_graphs.py | test_adamw.py | test_random.py) FIRST+=("$file") ;;
+        test_cuda_ops.py | test_cuda_network.py | test_cuda_graphs.py | test_adamw.py | test_random.py) FIRST+=("$file") ;;
         test_cuda_*.py) ;; # of the kernels on the host
         *) REST+=("$file") ;;
         esac
