@@ -12,7 +12,8 @@ from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.errors import DivergedError, FitAgain
+from missdiff_fast.errors import DivergedError
+from missdiff_fast.remedies import FitAgain
 from missdiff_fast.table.encoded import EncodedTable
 
 _PROBE_SHARE = 0.2  # of a row's observed cells, hidden to measure how well they are imputed

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, Do, Table, Text
+from missdiff_fast.errors import DataError, Text
 from missdiff_fast.evaluate._models import Point, make_model
 from missdiff_fast.evaluate._scores import classification_scores, regression_scores
 from missdiff_fast.evaluate._tables import as_numbers, continuous_columns, in_order, require
+from missdiff_fast.remedies import Do, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, Do
+from missdiff_fast.errors import DataError
 from missdiff_fast.evaluate._tables import (
     as_numbers,
     check_finite,
@@ -17,6 +17,7 @@ from missdiff_fast.evaluate._tables import (
     continuous_columns,
     times_as_dtypes,
 )
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.strings import factorize
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, DataTypeError, Do, Drop, Remedy, Table, Text
+from missdiff_fast.errors import DataError, DataTypeError, Text
+from missdiff_fast.remedies import Do, Drop, Remedy, Table
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

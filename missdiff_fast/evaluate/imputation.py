@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, Drop
+from missdiff_fast.errors import DataError
 from missdiff_fast.evaluate._hidden import hidden_cells
 from missdiff_fast.evaluate._tables import as_numbers, check_finite, check_table, continuous_columns, is_time
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
+from missdiff_fast.remedies import Drop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

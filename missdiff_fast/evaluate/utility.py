@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count
-from missdiff_fast.errors import DataError, Do, argument_error
+from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.evaluate._features import Features
 from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points
 from missdiff_fast.evaluate._models import Grid, Point, grid_points, model_names
@@ -21,6 +21,7 @@ from missdiff_fast.evaluate._tables import (
     continuous_columns,
     times_as_dtypes,
 )
+from missdiff_fast.remedies import Do
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

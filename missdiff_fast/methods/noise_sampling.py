@@ -12,8 +12,9 @@ from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.random import derive, make_key, make_keys
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, NOISY
-from missdiff_fast.errors import DivergedError, FitAgain
+from missdiff_fast.errors import DivergedError
 from missdiff_fast.methods.noise_model import NoiseModel
+from missdiff_fast.remedies import FitAgain
 from missdiff_fast.table.encoded import EncodedTable
 
 _LEAST_TILE = 16  # no smaller tiles where a GPU runs out of memory

@@ -12,7 +12,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from missdiff_fast.errors import DataError, Do, argument_type_error
+from missdiff_fast.errors import DataError, argument_type_error
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.columns import Categorical, Coder, Continuous, comparable

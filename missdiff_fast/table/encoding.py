@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from missdiff_fast.errors import DataError, Do
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.chunks import Chunk, chunks
 from missdiff_fast.table.codec_ops import CodecOps

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
-from missdiff_fast.errors import Convert, DataError, Do
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Convert, Do
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_frame, as_series, restore
 from missdiff_fast.table.progress import column_bar

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import MAX_ROWS, check_count
-from missdiff_fast.errors import DataError, Do
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.schema import Column, check_frame
 
 
