@@ -12,7 +12,8 @@ from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._estimator import BaseEstimator
 from missdiff_fast.config import AnyConfig, Config, override
 from missdiff_fast.config import preset as find_preset
-from missdiff_fast.errors import Argument, DataError, LeaveOut, Text
+from missdiff_fast.errors import DataError, Text
+from missdiff_fast.remedies import Argument, LeaveOut
 from missdiff_fast.table.schema import as_names
 
 if TYPE_CHECKING:

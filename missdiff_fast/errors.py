@@ -10,53 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from missdiff_fast.remedies import (
-    CONVERSIONS,
-    Adjust,
-    Argument,
-    AtLeast,
-    CapCategories,
-    Convert,
-    Do,
-    Drop,
-    FitAgain,
-    Give,
-    LeaveOut,
-    MakeFrame,
-    Pass,
-    ReadWith,
-    Remedy,
-    RenameColumns,
-    Table,
-    Target,
-    Term,
-)
+from missdiff_fast.remedies import Argument, Remedy, Term
 
 __all__ = [
-    "CONVERSIONS",
-    "Adjust",
-    "Argument",
-    "AtLeast",
-    "CapCategories",
-    "Convert",
     "DataError",
     "DataTypeError",
     "DataWarning",
     "DivergedError",
-    "Do",
-    "Drop",
-    "FitAgain",
-    "Give",
-    "LeaveOut",
-    "MakeFrame",
-    "Pass",
-    "ReadWith",
-    "Remedy",
-    "RenameColumns",
     "Structured",
-    "Table",
-    "Target",
-    "Term",
     "Text",
     "argument_error",
     "argument_type_error",
@@ -118,6 +79,7 @@ class Structured(Exception):  # noqa: N818  (a base of warnings too)
 
     Examples
     --------
+    >>> from missdiff_fast.remedies import Do
     >>> error = DataError("infinite", "column 'x' has infinite values", columns=["x"], remedy=Do("replace them"))
     >>> str(error), error.kind, error.columns, error.remedy
     ("column 'x' has infinite values: replace them", 'infinite', ('x',), (Do(when='', text='replace them'),))

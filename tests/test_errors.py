@@ -13,7 +13,7 @@ import pytest
 from commands import refused
 from frames import fit_codec
 
-from missdiff_fast import errors
+from missdiff_fast import errors, remedies
 from missdiff_fast.cli import build_parser, main
 from missdiff_fast.cli.commands import NAMES
 from missdiff_fast.cli.errors import Wording, message
@@ -28,25 +28,25 @@ ARGUMENTS = {
     "device": "cpu",
     "backend": "reference",
 }
-REMEDIES: list[errors.Remedy] = [
-    errors.Do("mend the line"),
-    *(errors.Pass(name, value) for name, value in ARGUMENTS.items()),
-    errors.Pass("header", False, goal="read with", more=(errors.Pass("missing_values", ["?"]),)),
-    errors.LeaveOut("header", False),
-    errors.Adjust("raise", ("max_categories",)),
-    errors.Adjust("lower", ("learning_rate",)),
-    errors.Adjust("lower", ("ratio", "observed_share")),
-    errors.Give("separator"),
-    errors.Give("encoding", when="if it is text"),
-    errors.AtLeast("ratio", "0.25"),
-    errors.Drop(("a b", "--")),
-    errors.CapCategories(),
-    errors.RenameColumns(),
-    errors.MakeFrame("to_pandas"),
-    errors.ReadWith("pandas.read_sas"),
-    errors.FitAgain(),
-    errors.FitAgain(lower="learning_rate"),
-    *(errors.Convert(to) for to in errors.CONVERSIONS),
+REMEDIES: list[remedies.Remedy] = [
+    remedies.Do("mend the line"),
+    *(remedies.Pass(name, value) for name, value in ARGUMENTS.items()),
+    remedies.Pass("header", False, goal="read with", more=(remedies.Pass("missing_values", ["?"]),)),
+    remedies.LeaveOut("header", False),
+    remedies.Adjust("raise", ("max_categories",)),
+    remedies.Adjust("lower", ("learning_rate",)),
+    remedies.Adjust("lower", ("ratio", "observed_share")),
+    remedies.Give("separator"),
+    remedies.Give("encoding", when="if it is text"),
+    remedies.AtLeast("ratio", "0.25"),
+    remedies.Drop(("a b", "--")),
+    remedies.CapCategories(),
+    remedies.RenameColumns(),
+    remedies.MakeFrame("to_pandas"),
+    remedies.ReadWith("pandas.read_sas"),
+    remedies.FitAgain(),
+    remedies.FitAgain(lower="learning_rate"),
+    *(remedies.Convert(to) for to in remedies.CONVERSIONS),
 ]
 PARSERS = next(action for action in build_parser()._actions if action.dest == "command").choices
 SETTING = re.compile(r"--[a-z][a-z-]*(?:[ =](?:'(?:[^']|'\\'')*'(?!\w)|\d+|columns|cpu|reference))?")
@@ -62,7 +62,7 @@ def settings(text: str) -> list[str]:
 
 
 def test_the_remedies_here_are_of_every_kind() -> None:
-    assert {type(remedy) for remedy in REMEDIES} == set(errors.Remedy.__subclasses__())
+    assert {type(remedy) for remedy in REMEDIES} == set(remedies.Remedy.__subclasses__())
 
 
 @pytest.mark.parametrize("command", NAMES)
@@ -82,37 +82,37 @@ def test_a_command_names_only_options_that_it_has(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "remedy", "text"),
     [
-        ("fit", errors.Pass("missing_values", ["--"]), "pass --missing-values='--'"),
+        ("fit", remedies.Pass("missing_values", ["--"]), "pass --missing-values='--'"),
         (
             "fit",
-            errors.Pass("string_columns", ["zip"], goal="read it as text,"),
+            remedies.Pass("string_columns", ["zip"], goal="read it as text,"),
             "read it as text, --categorical 'zip'",
         ),
-        ("evaluate", errors.Pass("string_columns", ["zip"]), "pass --categorical 'zip'"),
-        ("mask", errors.Pass("string_columns", ["zip"]), "pass --keep 'zip'"),
+        ("evaluate", remedies.Pass("string_columns", ["zip"]), "pass --categorical 'zip'"),
+        ("mask", remedies.Pass("string_columns", ["zip"]), "pass --keep 'zip'"),
         (
             "impute",
-            errors.Pass("string_columns", ["z"], goal="as text,"),
+            remedies.Pass("string_columns", ["z"], goal="as text,"),
             "as text, run missdiff fit again with --categorical 'z'",
         ),
-        ("evaluate", errors.Drop(("id",)), "drop the column, --drop 'id'"),
-        ("mask", errors.Drop(("id",)), "copy the column as written, --keep 'id'"),
-        ("impute", errors.Drop(("id",)), None),
-        ("fit", errors.FitAgain(lower="learning_rate"), "use a lower --learning-rate"),
-        ("sample", errors.FitAgain(lower="learning_rate"), "run missdiff fit again with a lower --learning-rate"),
-        ("demo", errors.FitAgain(lower="learning_rate"), None),
-        ("mask", errors.Pass("device", "cpu", goal="use"), None),
-        ("sample", errors.Pass("device", "cpu", goal="use"), "use --device cpu"),
-        ("fit", errors.CapCategories(), None),
+        ("evaluate", remedies.Drop(("id",)), "drop the column, --drop 'id'"),
+        ("mask", remedies.Drop(("id",)), "copy the column as written, --keep 'id'"),
+        ("impute", remedies.Drop(("id",)), None),
+        ("fit", remedies.FitAgain(lower="learning_rate"), "use a lower --learning-rate"),
+        ("sample", remedies.FitAgain(lower="learning_rate"), "run missdiff fit again with a lower --learning-rate"),
+        ("demo", remedies.FitAgain(lower="learning_rate"), None),
+        ("mask", remedies.Pass("device", "cpu", goal="use"), None),
+        ("sample", remedies.Pass("device", "cpu", goal="use"), "use --device cpu"),
+        ("fit", remedies.CapCategories(), None),
     ],
 )
-def test_words_of_the_command(command: str, remedy: errors.Remedy, text: str | None) -> None:
+def test_words_of_the_command(command: str, remedy: remedies.Remedy, text: str | None) -> None:
     assert wording(command)(remedy) == text
 
 
 def test_a_remedy_that_the_command_lacks_is_left_out() -> None:
-    remedies = errors.Drop(("d",)), errors.Adjust("raise", ("max_categories",)), errors.CapCategories()
-    error = errors.DataError("cardinality", "too many categories", columns=["d"], remedy=remedies)
+    three = remedies.Drop(("d",)), remedies.Adjust("raise", ("max_categories",)), remedies.CapCategories()
+    error = errors.DataError("cardinality", "too many categories", columns=["d"], remedy=three)
     assert str(error).startswith("too many categories: drop the column, frame.drop(columns=['d']); raise max_categ")
     assert (
         message(error, wording("fit")) == "too many categories: drop the column, --drop 'd', or raise --max-categories"
@@ -151,8 +151,8 @@ def test_errors_have_their_parts() -> None:
             "kind",
             errors.Text(
                 "{argument} of {table} is {value!r}",
-                argument=errors.Argument("a"),
-                table=errors.Table("real"),
+                argument=remedies.Argument("a"),
+                table=remedies.Table("real"),
                 value="{}",
             ),
             columns=["x", 3],
@@ -160,7 +160,7 @@ def test_errors_have_their_parts() -> None:
             remedy=REMEDIES,
             also=[errors.DataTypeError("other", "more")],
         ),
-        errors.DataWarning("kind", "odd", remedy=errors.Do("look")),
+        errors.DataWarning("kind", "odd", remedy=remedies.Do("look")),
         errors.DivergedError("cells", "not finite"),
     ],
     ids=["error", "warning", "diverged"],

@@ -13,11 +13,12 @@ from missdiff_fast._engine.protocols import Backend, Stepper, Tile
 from missdiff_fast._engine.steppers import FusedStepper, GraphStepper, TorchStepper
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
 from missdiff_fast.config import ObjectiveConfig
-from missdiff_fast.errors import DataError, Pass
+from missdiff_fast.errors import DataError
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import is_denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
 from missdiff_fast.ops import _library, reference
+from missdiff_fast.remedies import Pass
 
 __all__ = ["BACKENDS", "Backend", "NativeBackend", "ReferenceBackend", "resolve_backend"]
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from missdiff_fast.errors import DataError, Pass
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Pass
 
 
 @contextmanager

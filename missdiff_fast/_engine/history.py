@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from torch import Tensor
 from tqdm import tqdm
 
-from missdiff_fast.errors import Adjust, DivergedError
+from missdiff_fast.errors import DivergedError
+from missdiff_fast.remedies import Adjust
 
 _LOG_EVERY = 50
 

@@ -15,7 +15,8 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
-from missdiff_fast.errors import DivergedError, FitAgain
+from missdiff_fast.errors import DivergedError
+from missdiff_fast.remedies import FitAgain
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 

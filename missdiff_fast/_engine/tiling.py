@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from missdiff_fast._engine.protocols import Tile
-from missdiff_fast.errors import Do, Pass, Structured
+from missdiff_fast.errors import Structured
+from missdiff_fast.remedies import Do, Pass
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 # A PyTorch network is always called with this many rows: matrix products of other sizes round differently, and row i of

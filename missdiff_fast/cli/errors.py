@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Collection, Mapping
 
-from missdiff_fast import errors
+from missdiff_fast import errors, remedies
 from missdiff_fast._output import show
 
 _OPTIONS = {
@@ -24,7 +24,7 @@ _AS_WRITTEN = {"fit": "--categorical", "evaluate": "--categorical", "mask": "--k
 
 _TABLES = {"real": "REAL", "real_train": "REAL", "synthetic": "SYNTHETIC", "train": "SYNTHETIC", "test": "TEST"}
 
-_CONVERSIONS: Mapping[errors.Target, str] = {
+_CONVERSIONS: Mapping[remedies.Target, str] = {
     "plain": "write its cells as numbers, texts, truth values, dates or durations",
     "learnt": "write its cells as they were in fit",
     "one type": "make the cells one type",
@@ -56,20 +56,22 @@ class Wording:
     Examples
     --------
     >>> fit = Wording("fit", ["--drop", "--max-categories"])
-    >>> fit(errors.Drop(("id", "-x"))), fit(errors.Adjust("raise", ("max_categories",))), fit(errors.CapCategories())
-    ("drop the columns, --drop 'id' --drop='-x'", 'raise --max-categories', None)
+    >>> fit(remedies.Drop(("id", "-x"))), fit(remedies.Adjust("raise", ("max_categories",)))
+    ("drop the columns, --drop 'id' --drop='-x'", 'raise --max-categories')
+    >>> fit(remedies.CapCategories()) is None  # the command has no such option
+    True
     """
 
     def __init__(self, command: str = "", options: Collection[str] = ()) -> None:
         self._command, self._options = command, options
 
-    def __call__(self, term: errors.Term) -> str | None:
+    def __call__(self, term: remedies.Term) -> str | None:
         """The term in the words of the command; None if the command has no such argument, table or remedy."""
-        if isinstance(term, errors.Argument):
+        if isinstance(term, remedies.Argument):
             return self._option(term.name)
-        if isinstance(term, errors.Table):
+        if isinstance(term, remedies.Table):
             return _TABLES.get(term.role) if self._command == "evaluate" else None
-        if not isinstance(term, errors.Remedy):
+        if not isinstance(term, remedies.Remedy):
             return None
         text = self._remedy(term)
         return term.conditional(text) if text else None
@@ -78,33 +80,33 @@ class Wording:
         option = _OPTIONS.get(argument, f"--{argument.replace('_', '-')}")
         return option if option in self._options else None
 
-    def _remedy(self, remedy: errors.Remedy) -> str | None:
+    def _remedy(self, remedy: remedies.Remedy) -> str | None:
         match remedy:
-            case errors.Do():
+            case remedies.Do():
                 return remedy.text
-            case errors.Pass():
+            case remedies.Pass():
                 return self._pass(remedy)
-            case errors.LeaveOut():
+            case remedies.LeaveOut():
                 option = self._option(remedy.argument)
                 return option and f"leave out {option}"
-            case errors.Adjust():
+            case remedies.Adjust():
                 options = [option for name in remedy.arguments if (option := self._option(name))]
                 return f"{remedy.verb} {' or '.join(options)}" if options else None
-            case errors.Give():
+            case remedies.Give():
                 option = self._option(remedy.argument)
                 return option and f"give the right {option}"
-            case errors.AtLeast():
+            case remedies.AtLeast():
                 option = self._option(remedy.argument)
                 return option and f"give a {option} of at least {remedy.least}"
-            case errors.Drop():
+            case remedies.Drop():
                 return self._drop(remedy)
-            case errors.Convert():
+            case remedies.Convert():
                 return _CONVERSIONS[remedy.to]
-            case errors.FitAgain():
+            case remedies.FitAgain():
                 return self._fit_again(remedy)
         return None
 
-    def _pass(self, remedy: errors.Pass) -> str | None:
+    def _pass(self, remedy: remedies.Pass) -> str | None:
         if remedy.argument == "string_columns" and self._command not in _AS_WRITTEN:
             return f"{remedy.goal} run missdiff fit again with {written('--categorical', remedy.value)}"
         settings = []
@@ -115,14 +117,14 @@ class Wording:
             settings.append(option if isinstance(one.value, bool) else written(option, one.value))
         return f"{remedy.goal} {' '.join(settings)}"
 
-    def _drop(self, remedy: errors.Drop) -> str | None:
+    def _drop(self, remedy: remedies.Drop) -> str | None:
         if "--drop" in self._options:
             return f"drop {remedy.noun}, {written('--drop', remedy.columns)}"
         if self._command == "mask":
             return f"copy {remedy.noun} as written, {written('--keep', remedy.columns)}"
         return None
 
-    def _fit_again(self, remedy: errors.FitAgain) -> str | None:
+    def _fit_again(self, remedy: remedies.FitAgain) -> str | None:
         if self._command in ("fit", "demo", "reproduce"):
             option = self._option(remedy.lower)
             return option and f"use a lower {option}"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, Do, Drop, Table, Text
+from missdiff_fast.errors import DataError, Text
 from missdiff_fast.evaluate._tables import as_numbers, in_order
+from missdiff_fast.remedies import Do, Drop, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, Do, Table, Text
+from missdiff_fast.errors import DataError, Text
 from missdiff_fast.evaluate._models import Point, make_model
 from missdiff_fast.evaluate._scores import classification_scores, regression_scores
 from missdiff_fast.evaluate._tables import as_numbers, continuous_columns, in_order, require
+from missdiff_fast.remedies import Do, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +48,9 @@ def find_task(task: Task, target: pd.Series) -> str:
     if task == "auto":
         return "regression" if measurable and target.nunique() > _MANY else "classification"
     if task == "regression" and not measurable:
-        raise ValueError(f"column {target.name!r} is of dtype {target.dtype}; regression needs a target of numbers")
+        problem = f"column {target.name!r} is of dtype {target.dtype}; regression needs a target of numbers"
+        remedies = Do("convert it to numbers"), Do("predict its classes", when="if it holds names")
+        raise DataError("target", problem, columns=[target.name], remedy=remedies, joint="; ")
     return task
 
 
@@ -66,7 +69,9 @@ def find_targets(columns: Mapping[str, pd.Series], task: str, positive: object, 
     if task == "regression":
         return _numbers(columns, positive, log_target)
     if log_target:
-        raise ValueError(f"log_target is for regression; column {columns['test'].name!r} is a target of classes")
+        target = columns["test"].name
+        wrong = f"log_target is for regression; column {target!r} is a target of classes"
+        raise DataError("target", wrong, columns=[target], remedy=Do("leave it out"))
     return _classes(columns, positive)
 
 
@@ -148,12 +153,17 @@ def _numbers(columns: Mapping[str, pd.Series], positive: object, log_target: boo
 
 
 def _classes(columns: Mapping[str, pd.Series], positive: object) -> Targets:
-    real = in_order(pd.concat([column.astype("object") for name, column in columns.items() if name != "train"]))
+    real = in_order(pd.concat([cells.astype("object") for name, cells in columns.items() if name != "train"]))
+    column = columns["test"].name
     if positive is not None:
         if positive not in real:
-            raise ValueError(f"positive={positive!r} is no class of column {columns['test'].name!r}; it has {real}")
+            wrong = f"positive={positive!r} is no class of column {column!r}; it has {real}"
+            raise DataError(
+                "target", wrong, columns=[column], value=positive, remedy=Do("give one of them"), joint="; "
+            )
         if len(real) > 2:
-            raise ValueError(f"positive is for two classes; column {columns['test'].name!r} has {real}")
+            wrong = f"positive is for two classes; column {column!r} has {real}"
+            raise DataError("target", wrong, columns=[column], value=positive, remedy=Do("leave it out"))
         real = sorted(real, key=lambda value: bool(value == positive))
     learnt, asked = (columns[name].astype("object").unique().tolist() for name in ("train", "test"))
     if not set(learnt) & set(asked):
@@ -161,12 +171,12 @@ def _classes(columns: Mapping[str, pd.Series], positive: object) -> Targets:
             "column {column!r} has no class that is both in {train}, such as {learnt!r}, and in {test}, such as "
             "{asked!r}"
         )
-        tables, column = {"train": Table("train"), "test": Table("test")}, columns["test"].name
+        tables = {"train": Table("train"), "test": Table("test")}
         problem = Text(template, column=column, learnt=learnt[0], asked=asked[0], **tables)
         raise DataError("target", problem, columns=[column], remedy=Do("write them alike"), joint="; ")
     made_up = [value for value in in_order(columns["train"]) if value not in real]
     index = pd.Index([*real, *made_up], dtype="object")
-    y = {name: index.get_indexer(pd.Index(column, dtype="object")) for name, column in columns.items()}
+    y = {name: index.get_indexer(pd.Index(cells, dtype="object")) for name, cells in columns.items()}
     counts = {name: np.bincount(codes, minlength=len(real)) for name, codes in y.items() if name != "train"}
     counts["test"] = np.sum(list(counts.values()), axis=0)
     return Targets("classification", y, {name: count / count.sum() for name, count in counts.items()})

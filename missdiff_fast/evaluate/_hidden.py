@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import DataError
 from missdiff_fast.evaluate._tables import (
     as_numbers,
     check_finite,
@@ -16,6 +17,7 @@ from missdiff_fast.evaluate._tables import (
     continuous_columns,
     times_as_dtypes,
 )
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.strings import factorize
 
 if TYPE_CHECKING:
@@ -70,9 +72,8 @@ def hidden_cells(
                 "they must have the same rows and columns"
             )
         if truth.index.is_unique and not filled.index.equals(truth.index) and filled.index.isin(truth.index).all():
-            raise ValueError(
-                "the filled table has the true one's rows in another order; give it filled.loc[truth.index]"
-            )
+            problem = "the filled table has the true one's rows in another order"
+            raise DataError("order", problem, remedy=Do("give it filled.loc[truth.index]"), joint="; ")
     truth, *fillings = (times_as_dtypes(table) for table in (truth, *fillings))
     check_finite(truth, _NAMES[0])
     numbers = set(continuous_columns(truth, continuous))
@@ -84,7 +85,9 @@ def hidden_cells(
         here = hidden[:, j]
         cells = [table[column][here] for table in (truth, *fillings)]
         if any(values.isna().any() for values in cells):
-            raise ValueError(f"column {column!r} has hidden cells that are not filled or whose truth is not known")
+            problem = f"column {column!r} has hidden cells that are not filled or whose truth is not known"
+            remedies = Do("fill them"), Do("have the mask say that they are observed")
+            raise DataError("missing", problem, columns=[column], remedy=remedies, joint="; ")
         if not here.any():
             values = np.empty((len(cells), 0))
         elif column in numbers:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, DataTypeError, Do, Drop, Remedy, Table, Text
+from missdiff_fast.errors import DataError, DataTypeError, Text
+from missdiff_fast.remedies import Do, Drop, Remedy, Table
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -38,13 +39,15 @@ def continuous_columns(frame: pd.DataFrame, continuous: Sequence[str] | None) ->
         return [column for column in frame.columns if column in times or _is_number(frame[column])]
     unknown = [column for column in continuous if column not in frame]
     if unknown:
-        raise ValueError(f"no column named {unknown[0]!r} in the table; it has {list(frame.columns)}")
+        problem = f"no column named {unknown[0]!r} in the table"
+        raise DataError(
+            "columns", problem, columns=unknown, remedy=Do(f"name some of {list(frame.columns)}"), joint="; "
+        )
     wrong = [column for column in continuous if column not in times and not _is_number(frame[column])]
     if wrong:
-        raise ValueError(
-            f"column {wrong[0]!r} is named as continuous, but its dtype is {frame[wrong[0]].dtype}; "
-            "convert it to numbers, or leave it out"
-        )
+        problem = f"column {wrong[0]!r} is named as continuous, but its dtype is {frame[wrong[0]].dtype}"
+        remedies = Do("convert it to numbers"), Do("leave it out")
+        raise DataError("dtypes", problem, columns=wrong, remedy=remedies, joint="; ")
     return [column for column in frame.columns if column in times or column in set(continuous)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, DataWarning, Table, Text
+from missdiff_fast.errors import DataError, DataWarning, Text
 from missdiff_fast.evaluate._tables import (
     check_finite,
     check_same_categories,
@@ -19,6 +19,7 @@ from missdiff_fast.evaluate._tables import (
     require,
     times_as_dtypes,
 )
+from missdiff_fast.remedies import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import DataError
 from missdiff_fast.evaluate._hidden import hidden_cells
 from missdiff_fast.evaluate._tables import as_numbers, check_finite, check_table, continuous_columns, is_time
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
+from missdiff_fast.remedies import Drop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +166,8 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
     for column in frame.columns:
         cells = frame[column]
         if not cells.notna().any():
-            raise ValueError(f"column {column!r} has no observed cell; drop it")
+            problem, drop = f"column {column!r} has no observed cell", Drop((column,), what="it")
+            raise DataError("empty", problem, columns=[column], remedy=drop, joint="; ")
         if column in numbers and not is_time(cells):
             filled[column] = _fill_mean(cells) if cells.isna().any() else cells
         else:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count
-from missdiff_fast.errors import argument_error
+from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.evaluate._features import Features
 from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points
 from missdiff_fast.evaluate._models import Grid, Point, grid_points, model_names
@@ -21,6 +21,7 @@ from missdiff_fast.evaluate._tables import (
     continuous_columns,
     times_as_dtypes,
 )
+from missdiff_fast.remedies import Do
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +132,8 @@ def utility(
     chosen = _check_models(models, kind)
     others = train.drop(columns=target)
     if not len(others.columns):
-        raise ValueError(f"the tables have no column but the target {target!r}; there is nothing to learn from")
+        problem = f"the tables have no column but the target {target!r}, and nothing to learn it from"
+        raise DataError("columns", problem, columns=[target], remedy=Do("give them other columns"), joint="; ")
     named = continuous
     if continuous is not None and not isinstance(continuous, str):
         named = [column for column in continuous if column != target]
@@ -168,7 +170,10 @@ def _check_tables(
     for name, table in tables.items():
         check_same_columns(train, table, ("train", name))
         if not pd.api.types.is_hashable(target) or target not in table:
-            raise ValueError(f"no column named {target!r} to predict; the table has {list(table.columns)}")
+            remedy = Do(f"name one of {list(table.columns)}")
+            raise DataError(
+                "columns", f"no column named {target!r} to predict", value=target, remedy=remedy, joint="; "
+            )
         tables[name] = times_as_dtypes(table)
         check_complete(table, name)
     return tables

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import Convert, DataError, Do, Drop, Remedy
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Convert, Do, Drop, Remedy
 from missdiff_fast.table.cells import Markers, RefusedError
 from missdiff_fast.table.reading import read_cells
 

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._engine.random import check_seed
-from missdiff_fast.errors import Adjust, AtLeast, DataError, DataWarning, Do, Pass, argument_error, argument_type_error
+from missdiff_fast.errors import DataError, DataWarning, argument_error, argument_type_error
 from missdiff_fast.missingness.logit import draw_inputs, fit_intercept, sigmoid
+from missdiff_fast.remedies import Adjust, AtLeast, Do, Pass
 from missdiff_fast.table.literals import with_room
 
 Mechanism = Literal["row", "column", "independent", "mar", "nmar"]

@@ -12,6 +12,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from missdiff_fast.errors import DataError, argument_type_error
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.columns import Categorical, Coder, Continuous, comparable
@@ -224,11 +226,12 @@ class Codec:
     def category_values(self, column: Name) -> list[Any]:
         """A categorical column's categories in the order of their codes."""
         if not isinstance(column, (str, numbers.Integral)):
-            raise TypeError(f"column must be the name of one column, got {column!r}")
+            raise argument_type_error("column", f"must be the name of one column, got {column!r}", column)
         coder = self._coders.get(column)
         if not isinstance(coder, Categorical):
             kind = f"is {self.schema[column].kind}" if column in self.schema else "is not known"
-            raise ValueError(f"column {column!r} {kind}: the categorical ones are {list(self.schema.categorical)}")
+            problem = f"column {column!r} {kind}: the categorical ones are {list(self.schema.categorical)}"
+            raise DataError("kind", problem, columns=[column], remedy=Do("name one of them"), joint="; ")
         return as_series(coder.table).tolist()
 
     def check_constants(self, cells: TableCells) -> None:
@@ -242,7 +245,9 @@ class Codec:
             strange = given != known[0]
             if strange.any():
                 value, only = observed[strange].tolist()[0], as_series(coder.table).tolist()[0]
-                raise ValueError(f"column {name!r} was constant in fit, {only!r}: {value!r} cannot be given")
+                problem = f"column {name!r} was constant in fit, {only!r}: {value!r} cannot be given"
+                remedies = Do(f"give {only!r}"), Do("leave the column out")
+                raise DataError("constant", problem, columns=[name], value=value, remedy=remedies, joint="; ")
 
     @property
     def scales(self) -> Tensor:

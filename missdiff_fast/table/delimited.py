@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, Do, Pass, argument_error
+from missdiff_fast.errors import DataError, argument_error
+from missdiff_fast.remedies import Do, Pass
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
 from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room

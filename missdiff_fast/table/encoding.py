@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.chunks import Chunk, chunks
 from missdiff_fast.table.codec_ops import CodecOps
@@ -19,6 +22,22 @@ from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 from missdiff_fast.table.threads import in_threads
+
+
+class _Unseen(NamedTuple):
+    """A value that fit did not see in a categorical column."""
+
+    column: Name
+    coder: Categorical
+    value: object
+
+    def __str__(self) -> str:
+        known = as_series(self.coder.table).tolist()
+        shown = ", ".join(map(repr, known[:5])) + (f", ... ({len(known)} in all)" if len(known) > 5 else "")
+        numeric = self.coder.family in NUMBERS and not isinstance(self.coder.dtype, pd.CategoricalDtype)
+        if numeric and len(known) == 2 and are_whole(self.coder.keys):
+            shown += " (learnt as categorical because fit saw these two values only)"
+        return f"column {self.column!r} holds {self.value!r}; known are {shown}"
 
 
 def encode_table(
@@ -56,7 +75,7 @@ def encode_table(
     values = np.empty((rows, layout.num_continuous), dtype=np.float32)
     codes = np.empty((rows, layout.num_categorical), dtype=np.int16)
 
-    def encode(chunk: Chunk) -> list[str]:
+    def encode(chunk: Chunk) -> list[_Unseen]:
         found = [cells.observed(name) for name in chunk.names]
         at = np.s_[:, chunk.columns]
         if chunk.kind == "continuous":
@@ -69,10 +88,10 @@ def encode_table(
             coders = categorical[chunk.columns]
             strange = _encode_categorical(coders, found, codes[at])
             told = zip(chunk.names, coders, strange, strict=True)
-            return [_unseen(name, coder, keys[:1].tolist()[0]) for name, coder, keys in told if len(keys)]
+            return [_Unseen(name, coder, keys[:1].tolist()[0]) for name, coder, keys in told if len(keys)]
         return []
 
-    unseen: list[str] = []
+    unseen: list[_Unseen] = []
     with column_bar(len(schema), "encoding columns", verbose) as bar:
         pieces = chunks(schema)
         threads = torch.get_num_threads() if ops.columns_in_threads else 1
@@ -80,9 +99,13 @@ def encode_table(
             unseen += told
             bar.update(len(chunk.names))
     if unseen:
-        raise ValueError(
-            f"categories that were not seen in fit: {'; '.join(unseen)}. Replace them by known ones or by a "
-            "missing value, or fit again with them"
+        raise DataError(
+            "unseen",
+            f"categories that were not seen in fit: {'; '.join(map(str, unseen))}",
+            columns=[one.column for one in unseen],
+            value=unseen[0].value,
+            remedy=(Do("Replace them by known ones or by a missing value"), Do("fit again with them")),
+            joint=". ",
         )
     return EncodedTable(torch.from_numpy(scores), torch.from_numpy(codes), layout, torch.from_numpy(values))
 
@@ -121,12 +144,3 @@ def _encode_categorical(
     for start in range(0, len(codes), BLOCK):
         codes[start : start + BLOCK] = columns[:, start : start + BLOCK].T
     return unseen
-
-
-def _unseen(name: Name, coder: Categorical, value: object) -> str:
-    known = as_series(coder.table).tolist()
-    shown = ", ".join(map(repr, known[:5])) + (f", ... ({len(known)} in all)" if len(known) > 5 else "")
-    numeric = coder.family in NUMBERS and not isinstance(coder.dtype, pd.CategoricalDtype)
-    if numeric and len(known) == 2 and are_whole(coder.keys):
-        shown += " (learnt as categorical because fit saw these two values only)"
-    return f"column {name!r} holds {value!r}; known are {shown}"

@@ -14,7 +14,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from missdiff_fast.errors import DataError, Do, Pass, ReadWith, Remedy
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Do, Pass, ReadWith, Remedy
 
 DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")

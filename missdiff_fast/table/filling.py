@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
-from missdiff_fast.errors import Convert, DataError, Do
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Convert, Do
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_frame, as_series, restore
 from missdiff_fast.table.progress import column_bar
@@ -21,9 +22,11 @@ def fill_table(cells: TableCells, filled: pd.DataFrame, schema: Schema, *, verbo
     frame, names = cells.frame, [*cells.columns, *(name for name in schema.names if name not in cells.columns)]
     absent = [name for name in names if name not in filled.columns]
     if absent:
-        raise ValueError(f"filled has no column {absent[0]!r}: give all of {names}")
+        problem = f"filled has no column {absent[0]!r}"
+        raise DataError("columns", problem, columns=absent, remedy=Do(f"give all of {names}"))
     if len(filled) != len(frame):
-        raise ValueError(f"filled has {len(filled):,} rows, the frame {len(frame):,}: give as many")
+        problem = f"filled has {len(filled):,} rows, the frame {len(frame):,}"
+        raise DataError("rows", problem, value=len(filled), remedy=Do("give as many"))
     # Taken from the frame here, in one thread: pandas fills a cache as it looks columns up.
     sources = {name: filled[name] for name in names}
 

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import MAX_ROWS, check_count
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.schema import Column, check_frame
 
 
@@ -44,7 +46,8 @@ def given_frame(
         raise TypeError(f"given must be a mapping or a DataFrame, got {type(given).__name__}")
     unknown = [name for name in frame.columns if name not in set(columns)]
     if unknown:
-        raise ValueError(f"given names unknown columns {unknown}; the model has {list(columns)}")
+        problem = f"given names unknown columns {unknown}; the model has {list(columns)}"
+        raise DataError("columns", problem, columns=unknown, remedy=Do("leave the others out"), joint="; ")
     return frame
 
 
@@ -61,7 +64,8 @@ def _repeated(name: str, value: object, num_rows: int) -> pd.Series:
     try:
         return pd.Series([value] * num_rows)
     except OverflowError:
-        raise ValueError(f"the given value of column {name!r} is a whole number beyond float64: give another") from None
+        problem = f"the given value of column {name!r} is a whole number beyond float64"
+        raise DataError("reach", problem, columns=[name], value=value, remedy=Do("give another")) from None
 
 
 def in_learnt_dtypes(rows: pd.DataFrame, schema: Iterable[Column]) -> pd.DataFrame:
@@ -86,8 +90,10 @@ def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
     kept = np.isfinite(cast.to_numpy(dtype=float)) if floats else (cast.astype(object) == values).to_numpy(dtype=bool)
     if not kept.all():
         value = values[~kept].iloc[0]
-        remedy = ": round it" if isinstance(value, (float, np.floating)) and not floats and value % 1 else ""
-        raise ValueError(f"given value {value!r} of column {column.name!r} can't be held by its dtype {dtype}{remedy}")
+        problem = f"given value {value!r} of column {column.name!r} can't be held by its dtype {dtype}"
+        fraction = isinstance(value, (float, np.floating)) and not floats and value % 1
+        remedy = Do("round it" if fraction else "give one that it holds")
+        raise DataError("reach", problem, columns=[learnt.name], value=value, remedy=remedy)
     return cast
 
 
@@ -98,7 +104,9 @@ def _of_family(column: pd.Series, learnt: Column) -> pd.Series:
         if isinstance(cell, datetime.datetime):
             if learnt.family == "date":
                 if pd.Timestamp(cell) != pd.Timestamp(cell).normalize():
-                    raise ValueError(f"given value {cell!r} of column {column.name!r} is no date: leave out its time")
+                    problem = f"given value {cell!r} of column {column.name!r} is no date"
+                    remedy = Do("leave out its time")
+                    raise DataError("dtypes", problem, columns=[learnt.name], value=cell, remedy=remedy)
                 cells[place] = cell.date()
         elif isinstance(cell, datetime.date):
             cells[place] = pd.Timestamp(cell) if learnt.family == "datetime" else cell

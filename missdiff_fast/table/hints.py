@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from missdiff_fast.errors import DataWarning, Do, LeaveOut, Pass, Remedy
+from missdiff_fast.errors import DataWarning
+from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.literals import DATE, find_unheld
 from missdiff_fast.table.schema import Name

@@ -8,7 +8,8 @@ import warnings
 
 import numpy as np
 
-from missdiff_fast.errors import DataWarning, Drop
+from missdiff_fast.errors import DataWarning
+from missdiff_fast.remedies import Drop
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.schema import Name
 

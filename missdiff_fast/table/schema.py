@@ -9,19 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from missdiff_fast.errors import (
-    Adjust,
-    CapCategories,
-    Convert,
-    DataError,
-    DataTypeError,
-    Do,
-    Drop,
-    MakeFrame,
-    Remedy,
-    RenameColumns,
-    Structured,
-)
+from missdiff_fast.errors import DataError, DataTypeError, Structured
+from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Remedy, RenameColumns
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.dtypes import Dtype
 

@@ -6,7 +6,8 @@ import csv
 import itertools
 import re
 
-from missdiff_fast.errors import DataError, Give, argument_error
+from missdiff_fast.errors import DataError, argument_error
+from missdiff_fast.remedies import Give
 
 SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 200  # rows looked at to find the separator; ten times as many lines for the decimal mark

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from missdiff_fast.errors import Convert, DataError, DataTypeError, Do, Drop, argument_error
+from missdiff_fast.errors import DataError, DataTypeError, argument_error
+from missdiff_fast.remedies import Convert, Do, Drop
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
 from missdiff_fast.table.progress import column_bar

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from missdiff_fast.errors import DataError, Do, Give
+from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Do, Give
 
 WHITESPACE = r"\s+"
 
