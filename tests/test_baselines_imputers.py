@@ -22,7 +22,7 @@ from missdiff_fast.baselines import (
     STaSy,
 )
 from missdiff_fast.baselines._chained import means_and_modes
-from missdiff_fast.baselines._encoding import Cells
+from missdiff_fast.baselines._encoding import EncodedCells
 from missdiff_fast.baselines.imputers import linear_regression
 from missdiff_fast.evaluate import fill_mean_mode
 
@@ -90,7 +90,7 @@ class TestEveryImputer:
 
 
 def test_means_and_modes_by_hand() -> None:
-    cells = Cells(np.array([[0.0, 1.0], [0.5, np.nan], [np.nan, 0.0]]), np.array([[2, 1], [-1, 0], [2, -1]]))
+    cells = EncodedCells(np.array([[0.0, 1.0], [0.5, np.nan], [np.nan, 0.0]]), np.array([[2, 1], [-1, 0], [2, -1]]))
     means, modes = means_and_modes(cells, (3, 2))
     assert means.tolist() == [0.25, 0.5]
     assert modes.tolist() == [2, 0]  # of equally frequent ones the first

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from missdiff_fast._engine.history import History
 from missdiff_fast.baselines.stasy import self_paced
-from missdiff_fast.baselines.stasy.network import HIDDEN, ConcatSquash, ScoreNetwork
+from missdiff_fast.baselines.stasy.network import LAYER_WIDTHS, ConcatSquash, ScoreNetwork
 from missdiff_fast.baselines.stasy.sde import VESDE
-from missdiff_fast.baselines.stasy.training import Phase, train, unlikely
+from missdiff_fast.baselines.stasy.training import StasyPhase, train_phase, unlikely
 
 
 def test_concat_squash_by_hand() -> None:
@@ -25,7 +25,7 @@ def test_concat_squash_by_hand() -> None:
 
 
 def test_every_layer_sees_all_that_came_before() -> None:
-    network = ScoreNetwork(105, HIDDEN)
+    network = ScoreNetwork(105, LAYER_WIDTHS)
     widths = [layer.linear.in_features for layer in network.layers]
     assert [*widths, network.outputs.in_features] == [105, 361, 873, 1897, 2921, 3433, 3689]
 
@@ -72,8 +72,8 @@ class Constant(nn.Module):
 
 def test_warm_up_and_clipping_bound_the_first_steps() -> None:
     network, history = Constant(), History()
-    phase = Phase("", epochs=3, batch_size=5, learning_rate=0.1, warmup=10)
-    train(network, VESDE(), torch.zeros(5, 2), phase, 0, history, quiet=True)
+    phase = StasyPhase("", epochs=3, batch_size=5, learning_rate=0.1, warmup=10)
+    train_phase(network, VESDE(), torch.zeros(5, 2), phase, 0, history, quiet=True)
     # Adam's first step has the size of the learning rate, here 0.1, 0.2 and 0.3 of it at most.
     assert 0 < abs(network.value.item()) <= 0.1 * (0.1 + 0.2 + 0.3) + 1e-6
     assert history.step == [1, 2, 3]
@@ -83,8 +83,8 @@ def test_the_average_of_weights_is_what_stays() -> None:
     values = []
     for ema in (None, 0.9999):
         network = Constant()
-        phase = Phase("", epochs=1, batch_size=8, learning_rate=0.1, ema=ema, self_paced=(0.3, 0.95))
-        train(network, VESDE(), torch.zeros(8, 2), phase, 0, History(), quiet=True)
+        phase = StasyPhase("", epochs=1, batch_size=8, learning_rate=0.1, ema=ema, self_paced=(0.3, 0.95))
+        train_phase(network, VESDE(), torch.zeros(8, 2), phase, 0, History(), quiet=True)
         values.append(network.value.item())
     # After one update the average has gone 9/10 of the way from its start.
     assert values[1] == pytest.approx(0.9 * values[0])
@@ -98,9 +98,9 @@ class Infinite(Constant):
 
 
 def test_training_that_diverges() -> None:
-    phase = Phase("", epochs=1, batch_size=8, learning_rate=0.1)
+    phase = StasyPhase("", epochs=1, batch_size=8, learning_rate=0.1)
     with pytest.raises(FloatingPointError, match="lower learning_rate"):
-        train(Infinite(), VESDE(), torch.zeros(8, 2), phase, 0, History(), quiet=True)
+        train_phase(Infinite(), VESDE(), torch.zeros(8, 2), phase, 0, History(), quiet=True)
 
 
 class Standard(Constant):

@@ -20,7 +20,16 @@ def test_every_op_is_right_at_lower_instruction_sets(native: ModuleType, level: 
     folder = Path(__file__).parent
     files = [
         str(folder / f"test_{op}.py")
-        for op in ("random", "perturb", "masked_loss", "step", "mlp_sample", "mlp_train_step", "encode", "decode")
+        for op in (
+            "random",
+            "perturb",
+            "loss",
+            "step",
+            "mlp_sample",
+            "mlp_train_step",
+            "codec_encode",
+            "codec_decode",
+        )
     ]
     command = [
         sys.executable,

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from missdiff_fast._checks import check_count
 from missdiff_fast._engine.random import derive
-from missdiff_fast.baselines._encoding import Cells, Encoder
+from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 
 
@@ -38,7 +38,7 @@ class ChainedImputer(Imputer):
     def _check(self) -> None:
         check_count("max_rounds", self.max_rounds, least=1)
 
-    def _learn(self, encoder: Encoder, cells: Cells, seed: int) -> None:
+    def _learn(self, encoder: Encoder, cells: EncodedCells, seed: int) -> None:
         self._encoding, self._seed = encoder, seed
         self._blocks = self._matrix_blocks(encoder)
         matrix = self._matrix(cells)
@@ -67,7 +67,7 @@ class ChainedImputer(Imputer):
                     break
                 previous = change
 
-    def _fill(self, cells: Cells) -> Cells:
+    def _fill(self, cells: EncodedCells) -> EncodedCells:
         matrix = self._matrix(cells)
         missing = self._missing(matrix)
         filled = np.where(np.isnan(matrix), self._guess, matrix)
@@ -106,13 +106,13 @@ class ChainedImputer(Imputer):
     def _matrix_blocks(self, encoder: Encoder) -> list[slice]: ...
 
     @abstractmethod
-    def _matrix(self, cells: Cells) -> np.ndarray: ...
+    def _matrix(self, cells: EncodedCells) -> np.ndarray: ...
 
     @abstractmethod
-    def _as_cells(self, matrix: np.ndarray) -> Cells: ...
+    def _as_cells(self, matrix: np.ndarray) -> EncodedCells: ...
 
     @abstractmethod
-    def _first_guess(self, cells: Cells) -> np.ndarray: ...
+    def _first_guess(self, cells: EncodedCells) -> np.ndarray: ...
 
     @abstractmethod
     def _fit_model(self, inputs: np.ndarray, targets: np.ndarray, j: int, seed: int) -> Any: ...
@@ -128,7 +128,7 @@ class ChainedImputer(Imputer):
         """Whether a round counts, and whether it is the last."""
 
 
-def means_and_modes(cells: Cells, cardinalities: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def means_and_modes(cells: EncodedCells, cardinalities: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """The mean of each continuous column ``[C]`` and the most frequent category of each other one ``[K]``.
 
     Of equally frequent categories, the first in order.

@@ -14,7 +14,7 @@ from missdiff_fast.table import Codec, Layout, TableCells
 
 
 @dataclass(frozen=True)
-class Cells:
+class EncodedCells:
     """N rows: continuous columns first, then categorical ones, as in `missdiff_fast.table.Layout`.
 
     Parameters
@@ -31,9 +31,9 @@ class Cells:
     def __len__(self) -> int:
         return len(self.values)
 
-    def rows(self, index: np.ndarray) -> Cells:
+    def rows(self, index: np.ndarray) -> EncodedCells:
         """Some of the rows, by number or bool mask."""
-        return Cells(self.values[index], self.codes[index])
+        return EncodedCells(self.values[index], self.codes[index])
 
 
 class Encoder:
@@ -67,17 +67,17 @@ class Encoder:
         """The columns, without the constant ones."""
         return self.codec.layout
 
-    def encode(self, cells: TableCells) -> Cells:
+    def encode(self, cells: TableCells) -> EncodedCells:
         """Cells that were read of a table with the learnt columns, or that the encoder was fitted on."""
         values, codes = _values(self.codec, cells)
-        return Cells((values - self._low) / self._span, codes)
+        return EncodedCells((values - self._low) / self._span, codes)
 
-    def decode(self, cells: Cells) -> pd.DataFrame:
+    def decode(self, cells: EncodedCells) -> pd.DataFrame:
         """Complete cells as a table with the learnt columns, dtypes, ranges and resolution."""
         values = torch.from_numpy(np.clip(cells.values, 0.0, 1.0) * self._span + self._low)
         return self.codec.decode_means(values, torch.from_numpy(cells.codes.astype(np.int16)))
 
-    def dense(self, cells: Cells) -> np.ndarray:
+    def dense(self, cells: EncodedCells) -> np.ndarray:
         """The cells as one matrix, categories one-hot: float64 ``[N, D]``; NaN where missing."""
         groups = [cells.values]
         for k, size in enumerate(self.layout.cardinalities):
@@ -85,13 +85,13 @@ class Encoder:
             groups.append(np.where(code[:, None] < 0, np.nan, np.eye(size)[code]))
         return np.concatenate(groups, axis=1)
 
-    def cells(self, dense: np.ndarray) -> Cells:
+    def cells(self, dense: np.ndarray) -> EncodedCells:
         """A complete matrix ``[N, D]`` as cells: of each group the greatest column is the category."""
         C = self.layout.num_continuous
         codes = np.empty((len(dense), self.layout.num_categorical), dtype=np.int64)
         for k, block in enumerate(self.blocks()[C:]):
             codes[:, k] = dense[:, block].argmax(1)
-        return Cells(dense[:, :C].astype(np.float64), codes)
+        return EncodedCells(dense[:, :C].astype(np.float64), codes)
 
     def blocks(self) -> list[slice]:
         """Where each of the J columns lies in the matrix."""

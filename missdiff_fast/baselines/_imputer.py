@@ -11,7 +11,7 @@ import pandas as pd
 from missdiff_fast._engine.device import plain_settings
 from missdiff_fast._engine.random import check_seed
 from missdiff_fast._estimator import NotFittedError
-from missdiff_fast.baselines._encoding import Cells, Encoder
+from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.table import TableCells, read_frame
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Imputer(ABC):
     """Fills the holes of tables like the one it was fitted on.
 
-    A subclass learns from cells and fills cells; see `missdiff_fast.baselines._encoding.Cells`.
+    A subclass learns from cells and fills cells; see `missdiff_fast.baselines._encoding.EncodedCells`.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Imputer(ABC):
         return
 
     @abstractmethod
-    def _learn(self, encoder: Encoder, cells: Cells, seed: int) -> None: ...
+    def _learn(self, encoder: Encoder, cells: EncodedCells, seed: int) -> None: ...
 
     @abstractmethod
-    def _fill(self, cells: Cells) -> Cells: ...
+    def _fill(self, cells: EncodedCells) -> EncodedCells: ...

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import derive, seeded
-from missdiff_fast.baselines._encoding import Cells, Encoder
+from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite, epoch
 from missdiff_fast.diffusion.schedule import alphas_cumprod, quadratic_betas
@@ -100,7 +100,7 @@ class CSDITImputer(Imputer):
         if check_positive("hidden_share", self.hidden_share) > 1:
             raise ValueError(f"hidden_share must be at most 1, got {self.hidden_share}")
 
-    def _learn(self, encoder: Encoder, cells: Cells, seed: int) -> None:
+    def _learn(self, encoder: Encoder, cells: EncodedCells, seed: int) -> None:
         device = resolve_device(self.device)
         self._encoding, self._seed = encoder, seed
         self._betas = quadratic_betas(self.steps, *_BETAS)
@@ -141,7 +141,7 @@ class CSDITImputer(Imputer):
             check_finite(*network.parameters())
 
     @torch.no_grad()
-    def _fill(self, cells: Cells) -> Cells:
+    def _fill(self, cells: EncodedCells) -> EncodedCells:
         device = self._network.places.device
         check_near(torch.from_numpy(cells.values), self._encoding.codec.schema.continuous)
         dense = self._encoding.dense(cells)
@@ -179,7 +179,7 @@ def hide_some(observed: Tensor, share: float, draws: torch.Generator) -> Tensor:
     return (rank < (observed.sum(1, keepdim=True) * share).round()) & observed
 
 
-def _scaled(encoder: Encoder, cells: Cells, device: torch.device) -> tuple[Tensor, Tensor]:
+def _scaled(encoder: Encoder, cells: EncodedCells, device: torch.device) -> tuple[Tensor, Tensor]:
     """Cells in [-1, 1], 0 where missing, float32 ``[N, D]``, and which columns are observed, bool ``[N, J]``."""
     x = 2 * torch.from_numpy(encoder.dense(cells)).float() - 1
     observed = ~torch.isnan(x[:, [block.start for block in encoder.blocks()]])

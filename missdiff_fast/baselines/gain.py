@@ -14,7 +14,7 @@ from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import derive, seeded
 from missdiff_fast._engine.training import batches
-from missdiff_fast.baselines._encoding import Cells, Encoder
+from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite
 from missdiff_fast.table.min_max import check_near
@@ -82,7 +82,7 @@ class GAINImputer(Imputer):
         if check_positive("hint_rate", self.hint_rate) > 1:
             raise ValueError(f"hint_rate must be at most 1, got {self.hint_rate}")
 
-    def _learn(self, encoder: Encoder, cells: Cells, seed: int) -> None:
+    def _learn(self, encoder: Encoder, cells: EncodedCells, seed: int) -> None:
         device = resolve_device(self.device)
         self._encoding, self._seed = encoder, seed
         x, mask = _tensors(encoder.dense(cells), device)
@@ -113,7 +113,7 @@ class GAINImputer(Imputer):
         self._generator = generator.eval()
 
     @torch.no_grad()
-    def _fill(self, cells: Cells) -> Cells:
+    def _fill(self, cells: EncodedCells) -> EncodedCells:
         check_near(torch.from_numpy(cells.values), self._encoding.codec.schema.continuous)
         dense = self._encoding.dense(cells)
         device = next(self._generator.parameters()).device

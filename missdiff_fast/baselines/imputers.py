@@ -9,7 +9,7 @@ import numpy as np
 
 from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast.baselines._chained import ChainedImputer, means_and_modes
-from missdiff_fast.baselines._encoding import Cells, Encoder
+from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 
 _RIDGE = 1e-5  # of each predictor's own sum of squares; what the R package mice uses
@@ -28,11 +28,11 @@ class MeanModeImputer(Imputer):
     {'x': 3.0, 'y': 'a'}
     """
 
-    def _learn(self, encoder: Encoder, cells: Cells, seed: int) -> None:
+    def _learn(self, encoder: Encoder, cells: EncodedCells, seed: int) -> None:
         self._means, self._modes = means_and_modes(cells, encoder.layout.cardinalities)
 
-    def _fill(self, cells: Cells) -> Cells:
-        return Cells(
+    def _fill(self, cells: EncodedCells) -> EncodedCells:
+        return EncodedCells(
             np.where(np.isnan(cells.values), self._means, cells.values),
             np.where(cells.codes < 0, self._modes, cells.codes),
         )
@@ -77,13 +77,13 @@ class MICEImputer(ChainedImputer):
     def _matrix_blocks(self, encoder: Encoder) -> list[slice]:
         return encoder.blocks()
 
-    def _matrix(self, cells: Cells) -> np.ndarray:
+    def _matrix(self, cells: EncodedCells) -> np.ndarray:
         return self._encoding.dense(cells)
 
-    def _as_cells(self, matrix: np.ndarray) -> Cells:
+    def _as_cells(self, matrix: np.ndarray) -> EncodedCells:
         return self._encoding.cells(matrix)
 
-    def _first_guess(self, cells: Cells) -> np.ndarray:
+    def _first_guess(self, cells: EncodedCells) -> np.ndarray:
         return np.nanmean(self._matrix(cells), axis=0)
 
     def _fit_model(self, inputs: np.ndarray, targets: np.ndarray, j: int, seed: int) -> Any:
@@ -141,14 +141,14 @@ class MissForestImputer(ChainedImputer):
     def _matrix_blocks(self, encoder: Encoder) -> list[slice]:
         return [slice(j, j + 1) for j in range(encoder.layout.num_columns)]
 
-    def _matrix(self, cells: Cells) -> np.ndarray:
+    def _matrix(self, cells: EncodedCells) -> np.ndarray:
         return np.concatenate([cells.values, np.where(cells.codes < 0, np.nan, cells.codes)], axis=1)
 
-    def _as_cells(self, matrix: np.ndarray) -> Cells:
+    def _as_cells(self, matrix: np.ndarray) -> EncodedCells:
         C = self._encoding.layout.num_continuous
-        return Cells(matrix[:, :C], matrix[:, C:].astype(np.int64))
+        return EncodedCells(matrix[:, :C], matrix[:, C:].astype(np.int64))
 
-    def _first_guess(self, cells: Cells) -> np.ndarray:
+    def _first_guess(self, cells: EncodedCells) -> np.ndarray:
         return np.concatenate(means_and_modes(cells, self._encoding.layout.cardinalities))
 
     def _fit_model(self, inputs: np.ndarray, targets: np.ndarray, j: int, seed: int) -> Any:

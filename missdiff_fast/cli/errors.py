@@ -151,7 +151,7 @@ def written(option: str, value: object) -> str:
     return " ".join(words)
 
 
-def report(error: Exception, wording: Wording, *, debug: bool) -> int:
+def print_error(error: Exception, wording: Wording, *, debug: bool) -> int:
     """Print an error in one line, and return the exit code that it means."""
     if debug:
         traceback.print_exception(error)

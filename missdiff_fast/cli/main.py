@@ -14,7 +14,7 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
-from missdiff_fast.cli.errors import Wording, complain, report, show_warning
+from missdiff_fast.cli.errors import Wording, complain, print_error, show_warning
 from missdiff_fast.cli.parser import build_parser
 from missdiff_fast.cli.signals import ignore_signals, interruptible
 
@@ -71,5 +71,5 @@ def _run(argv: Sequence[str] | None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        return report(error, wording, debug=args.debug)
+        return print_error(error, wording, debug=args.debug)
     return code or 0

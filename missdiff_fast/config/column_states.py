@@ -6,13 +6,13 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from missdiff_fast.config._checks import (
+from missdiff_fast._checks import (
     check_above_zero,
     check_choice,
+    check_integer,
+    check_integer_or_none,
     check_least,
     check_share,
-    check_whole,
-    check_whole_or_none,
 )
 
 
@@ -29,7 +29,7 @@ class NetworkConfig:
     >>> NetworkConfig(embedding=7)
     Traceback (most recent call last):
         ...
-    ValueError: network.embedding must be an even integer of at least 2, got 7
+    missdiff_fast.errors.DataError: network.embedding must be an even integer of at least 2, got 7
     """
 
     width: int = 96
@@ -37,9 +37,9 @@ class NetworkConfig:
     embedding: int = 64
 
     def __post_init__(self) -> None:
-        check_whole("network.width", self.width, 1)
-        check_whole("network.blocks", self.blocks, 0)
-        check_whole("network.embedding", self.embedding, 2, even=True)
+        check_integer("network.width", self.width, 1)
+        check_integer("network.blocks", self.blocks, 0)
+        check_integer("network.embedding", self.embedding, 2, even=True)
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "epochs", "batch_size"):
-            check_whole_or_none(f"training.{name}", getattr(self, name), 1)
+            check_integer_or_none(f"training.{name}", getattr(self, name), 1)
         check_above_zero("training.learning_rate", self.learning_rate)
-        check_whole("training.warmup", self.warmup, 1)
+        check_integer("training.warmup", self.warmup, 1)
         check_share("training.ema", self.ema)
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
@@ -152,13 +152,13 @@ class RefineConfig:
     solver_steps: int = 15
 
     def __post_init__(self) -> None:
-        check_whole_or_none("refine.rounds", self.rounds, 0)
+        check_integer_or_none("refine.rounds", self.rounds, 0)
         check_above_zero("refine.step_share", self.step_share)
         check_above_zero("refine.rate_share", self.rate_share)
         check_share("refine.show", self.show)
         check_share("refine.trusted_rate", self.trusted_rate)
         check_least("refine.trusted_sigma", self.trusted_sigma, 0)
-        check_whole("refine.solver_steps", self.solver_steps, 1)
+        check_integer("refine.solver_steps", self.solver_steps, 1)
 
     def rounds_for(self, missing: float) -> int:
         """The number of rounds for a table with this share of missing cells."""
@@ -190,7 +190,7 @@ class SolverConfig:
 
     def __post_init__(self) -> None:
         check_choice("solver.precision", self.precision, ("bfloat16", "float32"))
-        check_whole("solver.steps", self.steps, 1)
+        check_integer("solver.steps", self.steps, 1)
         check_above_zero("solver.sigma_max", self.sigma_max)
         if not 0 < self.sigma_min < self.sigma_max:
             raise ValueError(f"0 < solver.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")

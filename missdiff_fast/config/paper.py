@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from missdiff_fast.config._checks import (
+from missdiff_fast._checks import (
     check_above_zero,
     check_choice,
+    check_integer,
+    check_integer_or_none,
     check_least,
     check_share,
-    check_whole,
-    check_whole_or_none,
 )
 
 MISSING_CODES = ("category", "zero")
@@ -33,7 +33,7 @@ class DiffusionConfig:
     >>> DiffusionConfig(sde="ddpm")
     Traceback (most recent call last):
         ...
-    ValueError: diffusion.sde must be one of 'vp', 've', got 'ddpm'
+    missdiff_fast.errors.DataError: diffusion.sde must be one of 'vp', 've', got 'ddpm'
     """
 
     sde: str = "vp"
@@ -47,7 +47,7 @@ class DiffusionConfig:
     def __post_init__(self) -> None:
         check_choice("diffusion.sde", self.sde, ("vp", "ve"))
         check_choice("diffusion.variance", self.variance, ("beta", "posterior"))
-        check_whole("diffusion.steps", self.steps, 2)
+        check_integer("diffusion.steps", self.steps, 2)
         if not 0 < self.beta_min <= self.beta_max < 1:
             raise ValueError(f"0 < diffusion.beta_min <= beta_max < 1, got {self.beta_min} and {self.beta_max}")
         check_above_zero("diffusion.sigma_max", self.sigma_max)
@@ -84,11 +84,11 @@ class CSDIConfig:
 
     def __post_init__(self) -> None:
         for name in ("channels", "layers", "heads"):
-            check_whole(f"network.{name}", getattr(self, name), 1)
-        check_whole("network.embedding", self.embedding, 4, even=True)
-        check_whole("network.column_embedding", self.column_embedding, 2, even=True)
-        check_whole("network.feature_embedding", self.feature_embedding, 0)
-        check_whole("network.hidden", self.hidden, 1)
+            check_integer(f"network.{name}", getattr(self, name), 1)
+        check_integer("network.embedding", self.embedding, 4, even=True)
+        check_integer("network.column_embedding", self.column_embedding, 2, even=True)
+        check_integer("network.feature_embedding", self.feature_embedding, 0)
+        check_integer("network.hidden", self.hidden, 1)
         check_share("network.dropout", self.dropout)
         if self.channels % self.heads:
             raise ValueError(
@@ -117,9 +117,9 @@ class EpochsConfig:
     decay: float = 0.1
 
     def __post_init__(self) -> None:
-        check_whole("training.epochs", self.epochs, 1)
-        check_whole_or_none("training.steps", self.steps, 1)
-        check_whole("training.batch_size", self.batch_size, 1)
+        check_integer("training.epochs", self.epochs, 1)
+        check_integer_or_none("training.steps", self.steps, 1)
+        check_integer("training.batch_size", self.batch_size, 1)
         check_above_zero("training.learning_rate", self.learning_rate)
         check_least("training.weight_decay", self.weight_decay, 0)
         for share in self.milestones:
@@ -169,7 +169,7 @@ class PaperConfig:
 
     def __post_init__(self) -> None:
         check_choice("missing", self.missing, MISSING_CODES)
-        check_whole("draws", self.draws, 1)
+        check_integer("draws", self.draws, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""

@@ -16,9 +16,9 @@ from missdiff_fast._estimator import BaseEstimator, NotFittedError
 from missdiff_fast.baselines._encoding import Encoder
 from missdiff_fast.baselines.delete import complete_rows
 from missdiff_fast.baselines.imputers import MeanModeImputer
-from missdiff_fast.baselines.stasy.network import HIDDEN, ScoreNetwork
+from missdiff_fast.baselines.stasy.network import LAYER_WIDTHS, ScoreNetwork
 from missdiff_fast.baselines.stasy.sde import VESDE
-from missdiff_fast.baselines.stasy.training import Phase, train, unlikely
+from missdiff_fast.baselines.stasy.training import StasyPhase, train_phase, unlikely
 from missdiff_fast.table import read_frame
 from missdiff_fast.table.schema import as_names
 
@@ -93,7 +93,7 @@ class STaSy(BaseEstimator):
         ema: float = 0.9999,
         alpha0: float = 0.3,
         beta0: float = 0.95,
-        hidden: Sequence[int] = HIDDEN,
+        hidden: Sequence[int] = LAYER_WIDTHS,
         likelihood_probes: int = 10,
         random_state: int | None = None,
         device: str = "auto",
@@ -154,7 +154,7 @@ class STaSy(BaseEstimator):
         with seeded(derive(seed, "weights")):
             network = ScoreNetwork(encoder.layout.width, self.hidden).to(device)
         sde, history, quiet = VESDE(), History(), not self.verbose
-        first = Phase(
+        first = StasyPhase(
             "STaSy",
             self.epochs,
             self.batch_size,
@@ -163,10 +163,10 @@ class STaSy(BaseEstimator):
             self.ema,
             (self.alpha0, self.beta0),
         )
-        train(network, sde, x, first, seed, history, quiet)
+        train_phase(network, sde, x, first, seed, history, quiet)
         if self.finetune_epochs:
-            second = Phase("fine-tuning", self.finetune_epochs, self.batch_size, self.finetune_learning_rate)
-            train(
+            second = StasyPhase("fine-tuning", self.finetune_epochs, self.batch_size, self.finetune_learning_rate)
+            train_phase(
                 network,
                 sde,
                 unlikely(network, sde, x, self.likelihood_probes, seed, quiet),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-HIDDEN = (256, 512, 1024, 1024, 512, 256)
+LAYER_WIDTHS = (256, 512, 1024, 1024, 512, 256)
 
 
 class ConcatSquash(nn.Module):
@@ -51,7 +51,7 @@ class ScoreNetwork(nn.Module):
     torch.Size([2, 3])
     """
 
-    def __init__(self, width: int, hidden: Sequence[int] = HIDDEN) -> None:
+    def __init__(self, width: int, hidden: Sequence[int] = LAYER_WIDTHS) -> None:
         super().__init__()
         layers, inputs = [], width
         for outputs in hidden:

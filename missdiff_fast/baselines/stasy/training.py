@@ -21,7 +21,7 @@ _TILE = 4096  # rows whose likelihood is computed at a time
 
 
 @dataclass(frozen=True)
-class Phase:
+class StasyPhase:
     """How one phase is trained; names as of `missdiff_fast.baselines.STaSy`.
 
     ``self_paced`` of None gives all rows weight 1. ``ema`` of None keeps the weights of the last step.
@@ -36,7 +36,9 @@ class Phase:
     self_paced: tuple[float, float] | None = None
 
 
-def train(network: nn.Module, sde: VESDE, x: Tensor, phase: Phase, seed: int, history: History, quiet: bool) -> None:
+def train_phase(
+    network: nn.Module, sde: VESDE, x: Tensor, phase: StasyPhase, seed: int, history: History, quiet: bool
+) -> None:
     """Train the network in place on rows ``[N, D]``, and add each epoch's mean loss to the history.
 
     Raises
