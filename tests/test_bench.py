@@ -80,13 +80,6 @@ def test_native_and_rival_take_turns(timing: ModuleType) -> None:
     assert seconds == ([1, 1], [1, 1])
 
 
-def test_rounds_that_take_long_are_fewer(timing: ModuleType) -> None:
-    settings = timing.Settings(100, 1, 60, 3.0, 3, float, min)
-    assert [settings.rounds_of(seconds) for seconds in (0.0, 0.01, 0.1, 5.0)] == [60, 60, 30, 7]
-    assert settings.longer().rounds_of(0.1) == 90
-    assert timing.FULL.rounds_of(1000.0) == timing.FULL.rounds
-
-
 def test_ops_that_are_too_slow_are_named(timing: ModuleType) -> None:
     good = {"ratios": {"eager": 3.0, "compile": 1.0, "copy": 0.01}}
     assert timing.too_slow({"step with noise": good, "decode": {"ratios": {}}}, timing.FULL_SIZE) == []
@@ -190,23 +183,6 @@ def test_a_page_is_filled_between_its_marks(modules: dict[str, ModuleType]) -> N
         fill(page, {"x": "new"})
 
 
-def test_tables_by_hand(modules: dict[str, ModuleType], run: dict[str, Any], tmp_path: Path) -> None:
-    report = modules["report"]
-    nothing = report.blocks({}, {}, {}, pd.DataFrame(), has_plot=False)
-    assert nothing.pop("gpu").startswith("No GPU figure has been measured yet")
-    assert set(nothing.values()) == {"Not measured yet."}
-    blocks = report.blocks({"full": run, "check": run}, {}, {}, pd.DataFrame(), has_plot=True)
-    lines = blocks["times"].splitlines()
-    assert "| `decode` | - | - | - | - | - | - | - |" in lines
-    assert lines[-1].startswith("8,192 rows, least times of up to 60 rounds: Some CPU, 2 cores, 1 threads, SIMD avx2; ")
-    assert lines[-1].endswith("missdiff_fast 0.1.0 at abc1234.")
-    assert "| `perturb` | 100.0 | 700.0 | 450.0 | - | 7.00 | 4.50 | - |" in lines
-    assert "| `perturb` | 0.3 GB | 3 GB/s | 15 GB/s | 20 % of copy |" in blocks["roofline"].splitlines()
-    assert "| sampler, `mlp_sample` | 2.00 |" in blocks["check"].splitlines()
-    report.plot_shares(run, tmp_path / "shares.png")
-    assert (tmp_path / "shares.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_the_table_of_the_readme(modules: dict[str, ModuleType], run: dict[str, Any]) -> None:
     table = modules["report"].figures.table
     nothing = table(pd.DataFrame(), pd.DataFrame(), {}, {}, []).splitlines()
@@ -252,23 +228,6 @@ def test_a_profile_sums_to_the_whole(modules: dict[str, ModuleType]) -> None:
     assert [row["share"] for row in rows] == [0.6, 0.2, 0.1, 0.1]
     assert {row["function"] for row in rows[:2]} == {"missdiff_fast.mlp_train_step", "TensorBase.sort"}
     assert sum(row["seconds"] for row in rows) == 10
-
-
-def test_symbols_as_perf_reports_them(modules: dict[str, ModuleType]) -> None:
-    report = """
- 71.50%  |_C.cpython-311-x86_64-linux-gnu.so   |[.] missdiff::avx2::mlp_gradients   |-      -
- 12.00%  |libtorch_cpu.so   |[.] c10::function_ref<int>   |-      -
-  2.00%  |libgomp.so.1   |[.] 0x000000000001de62   |-      -
-  1.00%  |libgomp.so.1   |[.] 0x000000000001e02a   |-      -
-  0.25%  |libc.so.6  |[.] memcpy  |-      -
-"""
-    found = modules["profile_fit"].symbols(report, shown=3)
-    assert [tuple(part.values()) for part in found] == [
-        ("missdiff::avx2::mlp_gradients", "_C", 0.715),
-        ("c10::function_ref", "libtorch_cpu.so", 0.12),
-        ("(no name)", "libgomp.so.1", 0.03),
-        ("all others", "", 0.0025),
-    ]
 
 
 def test_a_copy_moves_its_bytes(modules: dict[str, ModuleType]) -> None:
