@@ -66,7 +66,7 @@ def refuse_column_names(y: object, X: object) -> None:
     names = list(y) if np.iterable(y) and 0 < len(y) <= X.shape[1] else []
     if not names or not all(isinstance(name, (str, Integral)) for name in names):
         return
-    if len(names) == len(X) and not all(isinstance(name, str) for name in names):
+    if len(names) == len(X):  # one label for each row
         return
     if all(name in X.columns for name in names):
         raise TypeError(

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["MissDiffImputer"]
 
 
+_EXACT = 1 << 53  # up to here float64 holds every integer
+
+
 class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # type: ignore[misc]
     """Fill missing cells by `MissDiff`, in scikit-learn's pipelines, column transformers and searches.
 
@@ -122,6 +125,12 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         filled = self.model_.impute(frame)
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in filled.dtypes):
             return filled.to_numpy(dtype=object)
+        for name, column in filled.items():
+            if pd.api.types.is_integer_dtype(column.dtype) and (column.abs() > _EXACT).any():
+                raise ValueError(
+                    f"column {name!r} holds integers beyond 2**53, which an array of floats does not hold exactly: "
+                    "pass a DataFrame"
+                )
         return filled.to_numpy(dtype=X.dtype if X.dtype.kind == "f" else np.float64)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -135,6 +144,8 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """X as a DataFrame or an array of two axes, its number and names of columns checked."""
         array = None
+        if isinstance(X, (list, tuple)) and any(isinstance(cell, str) for row in X if np.iterable(row) for cell in row):
+            X = np.array(X, dtype=object)  # NumPy would make texts of the numbers and of NaN
         if not isinstance(X, pd.DataFrame):
             array = check_array(
                 X,

@@ -16,7 +16,7 @@ from frames import fit_codec
 from missdiff_fast import errors, remedies
 from missdiff_fast.cli import build_parser, main
 from missdiff_fast.cli.commands import NAMES
-from missdiff_fast.cli.errors import Wording, message
+from missdiff_fast.cli.errors import Wording, message, written
 from missdiff_fast.table.schema import _FAULTS, check_frame
 
 ARGUMENTS = {
@@ -279,3 +279,7 @@ class TestRemediesAreRun:
         evaluate = ["evaluate", tmp_path / "real.csv", tmp_path / "synthetic.csv", "-o", tmp_path / "o.csv"]
         assert "--drop 'id'" in self.remedied(capsys, *evaluate)
         assert refused(capsys, *evaluate, "--drop", "name").startswith("--drop 'name': the table has no such column")
+
+
+def test_names_with_white_space_survive_the_line_of_a_message() -> None:
+    assert written("--drop", ["a  x", "n\nl", "a b"]) == r"--drop $'a\x20\x20x' --drop $'n\x0al' --drop 'a b'"

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
+from missdiff_fast._engine import checkpoint
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.tiling import TILE
@@ -745,6 +746,15 @@ class TestParametersInFiles:
         off = from_json({**self.OLD, "refine": False, "epochs": 5, "unknown": 1})
         assert (off["refine"], off["settings"], off["epochs"]) == (0, {}, None)
         configure(MissDiff(**off))
+
+    def test_files_of_an_older_version_name_no_categorical_columns(self, tmp_path: Path) -> None:
+        frame = pd.DataFrame({"zip": [10115, 8001, 1010, None] * 8, "x": range(32)})
+        path = tmp_path / "old.missdiff"
+        MissDiff(steps=1, refine=0, categorical_columns=["zip"], random_state=0).fit(frame).save(path)
+        meta, tensors = checkpoint.read(path)
+        del meta["parameters"]["categorical_columns"]
+        checkpoint.write(path, meta, tensors)
+        assert MissDiff.load(path).categorical_columns == ["zip"]
 
     def test_round_trip(self) -> None:
         parameters = {

@@ -256,3 +256,9 @@ def test_kernels_are_not_loaded_under_a_torch_for_the_cpu() -> None:
     """A torch for the CPU lacks the functions that they call."""
     assert not _library.load_cuda()
     assert "missdiff_fast._cuda" not in sys.modules
+
+
+def test_the_model_imports_no_compiler() -> None:
+    """Dynamo takes a second to import."""
+    program = "import sys, missdiff_fast.model; sys.exit('torch._dynamo' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -287,3 +287,27 @@ with pytest.raises(ImportError, match="needs scikit-learn 1.6 or later: pip inst
     import missdiff_fast.sklearn
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestInputs:
+    def test_numbers_and_holes_beside_texts_in_lists(self) -> None:
+        X = [["a", 2], [np.nan, 3], ["b", np.nan], ["a", 1]]
+        filled = MissDiffImputer(**SMALL).fit_transform(X)
+        assert filled[0].tolist() == ["a", 2]
+        assert filled[1, 0] in ("a", "b")
+        assert filled[1, 1] == 3
+        assert filled[2, 1] in (1, 2, 3)
+
+    def test_integers_that_floats_do_not_hold_are_refused(self) -> None:
+        imputer = MissDiffImputer(**SMALL)
+        with pytest.raises(ValueError, match=r"column 'x0' holds integers beyond 2\*\*53"):
+            imputer.fit_transform(np.array([[2**53 + 1, 1], [2**53 + 3, 2], [5, 3]]))
+
+    def test_names_that_are_used_up_once_are_refused(self) -> None:
+        frame = pd.DataFrame({"i": [1, 2, 3, 4], "x": [0.5, 1.5, 2.5, 0.1]})
+        with pytest.raises(TypeError, match="categorical_columns must be a list of column names"):
+            MissDiff(categorical_columns=iter(["i"]), **SMALL).fit(frame)  # type: ignore[arg-type]
+
+    def test_labels_that_are_column_names_are_labels(self) -> None:
+        X = np.random.default_rng(0).normal(size=(3, 3))
+        assert MissDiff(**SMALL).fit(pd.DataFrame(X, columns=["a", "b", "c"]), ["a", "b", "b"]).fitted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 import traceback
@@ -146,9 +147,20 @@ def written(option: str, value: object) -> str:
     for text in map(str, value):
         # The parser takes a word that begins with "-" for an option.
         separator = "=" if text.startswith("-") else " "
-        quoted = text.replace("'", r"'\''")
-        words.append(f"{option}{separator}'{quoted}'")
+        words.append(f"{option}{separator}{_quoted(text)}")
     return " ".join(words)
+
+
+def _quoted(text: str) -> str:
+    r"""A word for a shell. White space but single spaces is escaped, since messages are one line with single spaces.
+
+    >>> print(_quoted("it's"), _quoted("a  b"))
+    'it'\''s' $'a\x20\x20b'
+    """
+    if " ".join(text.split()) == text:
+        return "'" + text.replace("'", r"'\''") + "'"
+    plain = text.replace("\\", r"\\").replace("'", r"\'")
+    return "$'" + re.sub(r"\s", lambda found: "".join(rf"\x{byte:02x}" for byte in found[0].encode()), plain) + "'"
 
 
 def print_error(error: Exception, wording: Wording, *, debug: bool) -> int:

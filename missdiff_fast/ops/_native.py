@@ -56,9 +56,13 @@ def load() -> bool:
         return _loaded
 
 
-@torch.compiler.assume_constant_result  # Dynamo then loads the ops while it traces, and does not trace the loading
 def _is_loaded() -> bool:
     return _loaded or load()
+
+
+# Dynamo then loads the ops while it traces, and does not trace the loading. The attribute is what
+# `torch.compiler.assume_constant_result` sets, which imports Dynamo and so takes a second.
+_is_loaded._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def op(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,7 @@ def as_names(columns: object) -> list[Any] | None:
         return None
     if isinstance(columns, str):
         raise TypeError(f"categorical_columns must be a list such as [{columns!r}], not the string {columns!r}")
-    if isinstance(columns, bytes) or not isinstance(columns, Iterable):
+    if isinstance(columns, bytes) or not isinstance(columns, Collection):
         raise TypeError(f"categorical_columns must be a list of column names, not {columns!r}")
     names = list(columns)
     for name in names:
