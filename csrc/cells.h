@@ -119,13 +119,22 @@ struct StepCoefficients {
   T x, p, previous, noise;
 };
 
-// The cell after a solver step, with or without the last two terms. Clean cells stay.
+// A noisy cell after a solver step, with or without the last two terms. CUDA's `Step` calls it and reads the state
+// afterwards: as an argument of `step_cell` the state would hold a register meanwhile, and doubles would spill.
 template <class T>
-MISSDIFF_INLINE T step_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, T x, T p, T previous,
-                            T eps, int32_t state) {
+MISSDIFF_INLINE T step_noisy_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, T x, T p, T previous,
+                                  T eps) {
   T next = c.x * x + c.p * p;
   if (has_previous) next = next + c.previous * previous;
   if (has_noise) next = next + c.noise * eps;
+  return next;
+}
+
+// Any cell after a solver step. Clean cells stay.
+template <class T>
+MISSDIFF_INLINE T step_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, T x, T p, T previous,
+                            T eps, int32_t state) {
+  const T next = step_noisy_cell(c, has_previous, has_noise, x, p, previous, eps);
   return state == kClean ? x : next;
 }
 
