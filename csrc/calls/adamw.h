@@ -22,13 +22,7 @@ void adamw(Tensor weights,            // [P] as the next four
   const Device device(weights);
   check_shape(weights, "weights", {-1});
   const int64_t size = weights.size(0);
-  const char* const names[] = {"weights", "exp_avg", "exp_avg_sq", "ema"};
-  const Tensor* const arrays[] = {&weights, &exp_avg, &exp_avg_sq, &ema};
-  for (int i = 0; i < 4; ++i) {
-    check_flat(device, *arrays[i], names[i], size);
-    check_alignment(*arrays[i], names[i], Device::kAlignment);
-  }
-  check_apart({&weights, &exp_avg, &exp_avg_sq, &ema});
+  check_optimised(device, weights, exp_avg, exp_avg_sq, ema, size, Device::kAlignment);
   check_type(gradient, "gradient", {ScalarType::Float});
   check_shape(gradient, "gradient", {size});
   device.check(gradient, "gradient");

@@ -19,7 +19,6 @@
 #include <functional>
 #include <optional>
 #include <tuple>
-#include <vector>
 
 #include "../checks.h"
 
@@ -82,30 +81,28 @@ struct BatchTensors {
   }
 };
 
-// One of the arrays that a training step changes in place.
-template <class Device>
-void check_flat(const Device& device, const Tensor& t, const char* name, int64_t size) {
-  check_type(t, name, {ScalarType::Float});
-  check_shape(t, name, {size});
-  device.check(t, name);
-  STD_TORCH_CHECK(t.is_contiguous(), name, " must be contiguous");
-}
-
 inline void check_alignment(const Tensor& t, const char* name, uintptr_t bytes) {
   STD_TORCH_CHECK(reinterpret_cast<uintptr_t>(t.const_data_ptr()) % bytes == 0, name, " must be aligned to ", bytes,
                   " bytes");
 }
 
-// Four arrays of one size must not overlap.
-inline void check_apart(std::initializer_list<const Tensor*> arrays) {
-  std::vector<const float*> starts;
-  int64_t size = 0;
-  for (const Tensor* array : arrays) {
-    starts.push_back(array->const_data_ptr<float>());
-    size = array->size(0);
+// Checks the vectors of `size` numbers that an optimiser step changes in place.
+template <class Device>
+void check_optimised(const Device& device, const Tensor& weights, const Tensor& exp_avg, const Tensor& exp_avg_sq,
+                     const Tensor& ema, int64_t size, uintptr_t alignment) {
+  const char* const names[] = {"weights", "exp_avg", "exp_avg_sq", "ema"};
+  const Tensor* const vectors[] = {&weights, &exp_avg, &exp_avg_sq, &ema};
+  const float* starts[4];
+  for (int i = 0; i < 4; ++i) {
+    check_type(*vectors[i], names[i], {ScalarType::Float});
+    check_shape(*vectors[i], names[i], {size});
+    device.check(*vectors[i], names[i]);
+    STD_TORCH_CHECK(vectors[i]->is_contiguous(), names[i], " must be contiguous");
+    check_alignment(*vectors[i], names[i], alignment);
+    starts[i] = vectors[i]->const_data_ptr<float>();
   }
-  std::sort(starts.begin(), starts.end(), std::less<>());
-  for (size_t i = 1; i < starts.size(); ++i) {
+  std::sort(starts, starts + 4, std::less<>());
+  for (int i = 1; i < 4; ++i) {
     STD_TORCH_CHECK(size == 0 || starts[i - 1] + size <= starts[i],
                     "weights, exp_avg, exp_avg_sq and ema must not share memory");
   }

@@ -153,13 +153,7 @@ Tensor mlp_train_step(Tensor weights,                // [P] flat, as the next th
   STD_TORCH_CHECK(1 <= width && width <= most && 0 <= blocks && blocks <= most && num_columns <= most, "weights hold ",
                   most, " numbers, too few for a width of ", width, " and ", blocks, " blocks");
   const int64_t size = training_floats(batch, width, blocks, level_features.size(1));
-  const char* const names[] = {"weights", "exp_avg", "exp_avg_sq", "ema"};
-  const Tensor* const arrays[] = {&weights, &exp_avg, &exp_avg_sq, &ema};
-  for (int i = 0; i < 4; ++i) {
-    check_flat(device, *arrays[i], names[i], size);
-    check_alignment(*arrays[i], names[i], 64);
-  }
-  check_apart({&weights, &exp_avg, &exp_avg_sq, &ema});
+  check_optimised(device, weights, exp_avg, exp_avg_sq, ema, size, 64);
   std::optional<Tensor> v;
   if (column_weight) v = read_vector(device, *column_weight, "column_weight", ScalarType::Float, J);
   const Tensor loss = device.empty(continuous, {}, ScalarType::Float);

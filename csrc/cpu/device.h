@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 #include "../calls/mlp.h"
 
 #include "adamw.h"
-#include "kernels/scratch.h"
+#include "kernels/transposes.h"
 #include "loss.h"
 
 namespace missdiff::cpu {
@@ -31,7 +31,8 @@ int64_t num_tiles(const MlpArgs& args) { return (args.num_rows + kMlpRows - 1) /
 
 // Arrays of a training step that all threads read or write.
 struct StepMemory {
-  float *x, *prediction, *grad, *gradients, *transposed;
+  float *x, *prediction, *grad, *gradients;
+  char* transposed;
 
   StepMemory(const MlpTrainArgs& args, Scratch& scratch) {
     const Columns& columns = args.perturb.batch.columns;
@@ -40,7 +41,7 @@ struct StepMemory {
     prediction = scratch.take<float>(B * outputs);
     grad = scratch.take<float>(B * outputs);
     gradients = scratch.take<float>(args.buffers * args.num_weights);
-    transposed = scratch.take<float>(mlp_transposed_floats(columns, args.width, args.blocks));
+    transposed = scratch.take<char>(static_cast<int64_t>(bytes_of<Transposes>(args)));
   }
 };
 

@@ -115,7 +115,7 @@ struct MlpArgs {
   int64_t blocks;  // residual blocks
   int64_t steps;
   const float* sigmas;        // [steps]
-  const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
+  const float* shifts;        // [steps, blocks, W] added after each block's normalisation
   const float* coefficients;  // [steps, 4]
   const int64_t* keys;        // [steps, 2]
   const int64_t* rows;        // [B]
@@ -126,31 +126,31 @@ struct MlpArgs {
 };
 
 constexpr int64_t kPanel = 16;    // outputs that are computed together
-constexpr int64_t kMlpRows = 60;  // rows of a tile: whole blocks on every instruction set
+constexpr int64_t kMlpRows = 60;  // of a tile; a multiple of the rows that each instruction set multiplies at once
 
 static inline int64_t whole_panels(int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
 
-// Floats of one residual block of the packed weights.
+// Number of floats of one residual block of the packed weights.
 static inline int64_t mlp_block_floats(int64_t width) {
   const int64_t W = whole_panels(width), twice = whole_panels(2 * width);
   return W + width * twice + twice + 2 * width * W + W;
 }
 
-// One training step of the default network. Weights, their transposes, gradients and the optimiser's moments lie as
-// `missdiff_fast.networks.packing.flatten` lays them.
+// One training step of the default network. Weights, gradients and the optimiser's moments are laid out as by
+// `missdiff_fast.networks.packing.flatten`.
 struct MlpTrainArgs {
   PerturbArgs perturb;
   LossArgs loss;
-  float* prediction;  // that of the loss
+  float* prediction;  // [B, D + C] which the loss reads
   int64_t width;      // W
   int64_t blocks;
   int64_t features;             // E of the noise level
   const float* level_features;  // [B, E]
   const float* weights;
   int64_t num_weights;
-  float* transposed;  // matrices of the backward pass, see Transposes
-  float* gradients;   // [buffers, num_weights]
-  int64_t buffers;    // each takes consecutive tiles of rows
+  char* transposed;  // matrices of the backward pass; see Transposes
+  float* gradients;  // [buffers, num_weights]
+  int64_t buffers;   // each sums the gradients of consecutive tiles of rows
 };
 
 // AdamW without decay, and the moving average of the weights.
@@ -162,24 +162,19 @@ struct AdamwArgs {
   AdamwFactors factors;
 };
 
-constexpr int64_t kTrainRows = 2 * kLossBlock;  // of a tile: whole blocks of the loss
+constexpr int64_t kTrainRows = 2 * kLossBlock;  // of a tile; a multiple of kLossBlock
 constexpr int64_t kUpdateBlock = 4096;          // weights
 
-// Floats of a matrix of weights in panels.
+// Number of floats of a matrix of weights in panels.
 static inline int64_t panel_floats(int64_t inputs, int64_t outputs) { return inputs * whole_panels(outputs); }
 
-// Floats of the flat weights: inputs, the level's two layers, blocks, last normalisation, outputs. See TrainWeights.
+// Number of floats of the flat weights: inputs, the two layers of the noise level, blocks, last normalisation, outputs;
+// see TrainWeights.
 static inline int64_t mlp_train_floats(const Columns& columns, int64_t width, int64_t blocks, int64_t features) {
   const int64_t J = columns.continuous + columns.categorical, outputs = columns.width + columns.continuous;
   return panel_floats(columns.width + 2 * J, width) + panel_floats(features, width) + panel_floats(width, width) +
          5 * whole_panels(width) + blocks * (mlp_block_floats(width) + whole_panels(width)) +
          (width + 1) * whole_panels(outputs);
-}
-
-// Floats of the transposed matrices of the backward pass; see Transposes.
-static inline int64_t mlp_transposed_floats(const Columns& columns, int64_t width, int64_t blocks) {
-  return panel_floats(columns.width + columns.continuous, width) + panel_floats(width, width) +
-         blocks * (panel_floats(2 * width, width) + panel_floats(width, 2 * width));
 }
 
 // One continuous column.
@@ -206,10 +201,10 @@ struct DecodeArgs {
   int16_t* codes;          // [B, K]
 };
 
-// Every kernel works on the items begin to end: rows (cells in encode); blocks of kLossBlock rows (count, losses), of
+// Every kernel works on the items [begin, end): rows (cells in encode); blocks of kLossBlock rows (count, losses), of
 // kMlpRows rows (mlp_sample, mlp_predict) or of kUpdateBlock weights (adamw); matrices (mlp_transpose); or buffers of
-// gradients (mlp_gradients). It returns nonzero if a code was out of range; what it wrote is then meaningless. Each
-// thread gives it scratch memory of its own, aligned to 64 bytes and as large as `NAME_bytes` says.
+// gradients (mlp_gradients). It returns nonzero if a code is out of range; its results are then meaningless. Each
+// thread passes its own scratch memory, aligned to 64 bytes, of `NAME_bytes` bytes.
 #define MISSDIFF_KERNELS(X)      \
   X(random, RandomArgs)          \
   X(perturb, PerturbArgs)        \
@@ -251,7 +246,7 @@ struct Kernels {
   MISSDIFF_KERNELS(MISSDIFF_MEMBER_OF_TABLE)
 };
 
-// Blocks of Philox in a tile of noise, at least; a tile is at least one row.
+// Least number of Philox blocks in a tile of noise, which holds whole rows.
 constexpr int64_t kTileBlocks = 512;
 
 // Rows of training tiles are an odd number of cache lines apart: with a power of two, a column would map to few sets of

@@ -57,7 +57,7 @@ struct Tile {
   }
 };
 
-// Loads n rows and computes, once for all levels, the part of the input layer that depends on the states only.
+// Loads n rows and computes, once for all steps, the part of the input layer that depends on the states only.
 void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n, Tile& tile) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width, J = C + columns.categorical;
@@ -84,7 +84,7 @@ void load(const MlpArgs& args, const Weights& weights, int64_t first, int64_t n,
                          {tile.start, tile.hidden});
 }
 
-// Writes to `out` the network's output at level t: x0 of continuous columns, logits and means.
+// Writes the network's output at step t's sigma to `out`: x0 of continuous columns, logits and means.
 void predict(const MlpArgs& args, const Weights& weights, int64_t t, Tile& tile) {
   const Columns& columns = args.columns;
   const int64_t C = columns.continuous, D = columns.width, W = args.width;

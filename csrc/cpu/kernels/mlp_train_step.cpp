@@ -2,6 +2,7 @@
 // buffer's tiles are added in order.
 #include "matmul.h"
 #include "normalise.h"
+#include "transposes.h"
 
 namespace missdiff::cpu {
 namespace {
@@ -57,25 +58,6 @@ struct TrainWeights {
 
   F *next_, *first_;
   int64_t width_;
-};
-
-// Transposed weights for the backward pass: of the output layer, of the level's second layer, of both layers of each
-// block.
-struct Transposes {
-  float *outputs, *out, *first;
-  int64_t of_up, of_block;
-
-  explicit Transposes(const MlpTrainArgs& args) {
-    const Columns& columns = args.perturb.batch.columns;
-    const int64_t W = args.width;
-    outputs = args.transposed;
-    out = outputs + panel_floats(columns.width + columns.continuous, W);
-    first = out + panel_floats(W, W);
-    of_up = panel_floats(2 * W, W);
-    of_block = of_up + panel_floats(W, 2 * W);
-  }
-  float* up(int64_t b) const { return first + b * of_block; }
-  float* down(int64_t b) const { return up(b) + of_up; }
 };
 
 // One block's activations, saved for the backward pass.
@@ -337,7 +319,7 @@ size_t mlp_gradients_bytes(const MlpTrainArgs& args) { return bytes_of<GradientM
 int mlp_transpose(const MlpTrainArgs& args, int64_t begin, int64_t end, char*) {
   const Columns& columns = args.perturb.batch.columns;
   const TrainWeights<const float> weights(args, args.weights);
-  const Transposes to(args);
+  const Transposes to = transposes_of(args);
   const int64_t W = args.width;
   for (int64_t item = begin; item < end; ++item) {
     const int64_t b = (item - 2) / 2;
@@ -362,7 +344,7 @@ int mlp_gradients(const MlpTrainArgs& args, int64_t begin, int64_t end, char* me
   char* inner = pieces.inner;
   TrainTile& tile = pieces.tile;
   const TrainWeights<const float> weights(args, args.weights);
-  const Transposes transposes(args);
+  const Transposes transposes = transposes_of(args);
   const int64_t tiles = (batch.num_rows + kTrainRows - 1) / kTrainRows;
   for (int64_t buffer = begin; buffer < end; ++buffer) {
     const TrainWeights<float> grads(args, args.gradients + buffer * args.num_weights);

@@ -25,9 +25,9 @@ MISSDIFF_INLINE AdamwFactors scheduled_factors(const double* schedule) {
 // Each thread updates four weights, with 16-byte accesses.
 struct Adamw {
   struct Args {
-    float *weights, *exp_avg, *exp_avg_sq,
-        *ema;                // [P] each at an address that is a multiple of 16, as is the gradient's
-    const float* gradient;   // [P]
+    // [P] each, aligned to 16 bytes
+    float *weights, *exp_avg, *exp_avg_sq, *ema;
+    const float* gradient;
     const double* schedule;  // [3] learning rate, number of this step from 1, decay of ema
     int64_t size;            // P
   };
@@ -53,8 +53,8 @@ struct Adamw {
       if (first + 4 <= args.size) {
         const Quad gradient = *reinterpret_cast<const Quad*>(args.gradient + first);
         Quad weight = *reinterpret_cast<Quad*>(args.weights + first);
-        Quad exp_avg = *reinterpret_cast<Quad*>(args.exp_avg + first),
-             exp_avg_sq = *reinterpret_cast<Quad*>(args.exp_avg_sq + first);
+        Quad exp_avg = *reinterpret_cast<Quad*>(args.exp_avg + first);
+        Quad exp_avg_sq = *reinterpret_cast<Quad*>(args.exp_avg_sq + first);
         Quad ema = *reinterpret_cast<Quad*>(args.ema + first);
         MISSDIFF_UNROLL(4)
         for (int j = 0; j < 4; ++j) {

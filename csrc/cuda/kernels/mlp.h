@@ -13,7 +13,7 @@ struct MlpArgs {
   const float* vectors;       // gain, up's and down's bias of each block, bias of the inputs, bias of the outputs
   int width;                  // W
   int blocks;                 // residual blocks
-  int steps;                  // of the solver; 0 to predict at the first level
+  int steps;                  // of the solver; 0 to predict at the first sigma
   int outputs;                // D, or D + C to predict
   const float* sigmas;        // [steps]
   const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
