@@ -36,7 +36,7 @@ def pack(network: Denoiser) -> Tensor:
 
 
 def shifts(network: Denoiser, sigma: Tensor) -> Tensor:
-    """Embedded noise level plus normalisation bias of each block: levels ``[steps]`` to ``[steps, blocks, width]``."""
+    """Embedded noise level plus normalisation bias of each block: sigmas ``[steps]`` to ``[steps, blocks, width]``."""
     biases: list[Tensor] = [block.norm.bias for block in _blocks(network)]
     embedding = network.embed(sigma)[:, None]
     return (embedding + torch.stack(biases) if biases else embedding[:, :0]).detach()
