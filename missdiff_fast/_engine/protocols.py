@@ -108,10 +108,6 @@ class Backend(Protocol):
 
     def decode(self, x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]: ...
 
-    def adamw(
-        self, weights: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, ema: Tensor, gradient: Tensor, schedule: Tensor
-    ) -> None: ...
-
     def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor: ...
 
     def mlp_sample(
