@@ -33,7 +33,7 @@ class Tile(NamedTuple):
     rows : int
         The most rows of a call.
     padded : bool
-        Whether every call must have exactly so many rows, because the result of a row depends on the number of rows.
+        Whether every call must have exactly this many rows, because a row's result depends on the number of rows.
     """
 
     rows: int
