@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -12,15 +13,14 @@ import torch
 from torch import Tensor, nn
 from workload import Workload
 
-from missdiff_fast._engine.backend import Backend, ReferenceBackend
+from missdiff_fast._engine.backend import NativeBackend, ReferenceBackend
 from missdiff_fast._engine.batches import TrainBatch
 from missdiff_fast._engine.steppers import TorchStepper
-from missdiff_fast.config import Config, ObjectiveConfig
-from missdiff_fast.methods import ColumnStates, Method
+from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.mlp import Prepared
-from missdiff_fast.ops import reference
-from missdiff_fast.table import Codec, EncodedTable, Layout
+from missdiff_fast.ops import encode, reference
+from missdiff_fast.table import EncodedTable, Layout
 
 
 class EagerDenoiser(Denoiser):
@@ -65,6 +65,10 @@ class PlainBackend(ReferenceBackend):
     With ``philox`` its noise is the package's own, to be compared with it; without, PyTorch's, which is faster.
     """
 
+    # Columns are encoded by the package's own op in every implementation.
+    columns_in_threads = NativeBackend.columns_in_threads
+    encode = staticmethod(encode)
+
     def __init__(self, compile_it: bool, *, philox: bool = False) -> None:
         self.compiled, self.philox, self._boundaries = compile_it, philox, torch.empty(0)
         functions = (baselines.perturb, baselines.masked_loss, baselines.step, baselines.decode, rows_to_loss)
@@ -76,6 +80,30 @@ class PlainBackend(ReferenceBackend):
         self, network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float
     ) -> PlainStepper:
         return PlainStepper(network, objective, column_weight, ema, self)
+
+    def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor:
+        prediction: Tensor = self._forward(network)(x, sigma, states)
+        return prediction
+
+    def mlp_sample(
+        self,
+        network: nn.Module,
+        x: Tensor,
+        states: Tensor,
+        offsets: Tensor,
+        sigmas: Tensor,
+        coefficients: Tensor,
+        rows: Tensor,
+        keys: Tensor,
+        *,
+        precision: str = "float32",
+    ) -> Tensor:
+        forward = self._forward(network)
+        return super().mlp_sample(forward, x, states, offsets, sigmas, coefficients, rows, keys)
+
+    def _forward(self, network: nn.Module) -> Any:
+        """The network's function, through torch.compile where the ops are. Held-out losses call the network itself."""
+        return partial(baselines.compiled(Denoiser.forward), network) if self.compiled else network
 
     def uniform(self, rows: Tensor, columns: int, key: Tensor) -> Tensor:
         return (
@@ -148,14 +176,6 @@ class PlainStepper(TorchStepper):
 @contextmanager
 def plain_pytorch(*, compile_it: bool, philox: bool = False) -> Iterator[None]:
     """Within, `missdiff_fast.MissDiff` fits and draws in plain PyTorch."""
-    network, backend = CompiledDenoiser if compile_it else EagerDenoiser, PlainBackend(compile_it, philox=philox)
-
-    class PlainStates(ColumnStates):
-        def _network(self) -> Denoiser:
-            return network(self.codec.layout, **vars(self.config.network))
-
-    def make_method(codec: Codec, config: Config, device: torch.device, _: Backend) -> Method:
-        return PlainStates(codec, config, device, backend)
-
-    with patch("missdiff_fast.model.make_method", make_method):
+    backend = PlainBackend(compile_it, philox=philox)
+    with patch("missdiff_fast.model.resolve_backend", lambda name, device: backend):
         yield

@@ -71,8 +71,14 @@ def test_pytorchs_step_is_the_reference(any_backend: Backend) -> None:
     )
     for step, batch in enumerate(_batches(3)):
         loss = reference.mlp_train_step(
-            *(state, batch.table, batch.rows, batch.states, batch.loss_states, batch.sigma),
-            *(batch.weight, batch.key),
+            state,
+            batch.table,
+            batch.rows,
+            batch.states,
+            batch.loss_states,
+            batch.sigma,
+            batch.weight,
+            batch.key,
             learning_rate=1e-3,
             decay=decay_of(step, 0.99),
             mean_weight=0.7,
@@ -82,6 +88,19 @@ def test_pytorchs_step_is_the_reference(any_backend: Backend) -> None:
     stepper.finish()
     state.write_ema()
     torch.testing.assert_close(flatten(network), flatten(state.network), rtol=1e-3, atol=1e-4)
+
+
+def test_one_stepper_serves_both_backends(any_backend: Backend) -> None:
+    ours, theirs = _network(), _network()
+    steppers = [
+        FusedStepper(ours, ObjectiveConfig(), WEIGHTS, 0.99, any_backend),
+        TorchStepper(theirs, ObjectiveConfig(), WEIGHTS, 0.99, any_backend),
+    ]
+    losses = torch.tensor([[stepper.step(batch, 1e-3).item() for stepper in steppers] for batch in _batches(20)])
+    torch.testing.assert_close(losses[:, 0], losses[:, 1], rtol=1e-4, atol=0)
+    for stepper in steppers:
+        stepper.finish()
+    torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=1e-3, atol=1e-4)
 
 
 def test_training_goes_on_from_one_to_the_other(native_backend: Backend) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import cast
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,6 @@ class ReferenceBackend:
     step = staticmethod(reference.step)
     encode = staticmethod(reference.encode)
     decode = staticmethod(reference.decode)
-    adamw = staticmethod(reference.adamw)
     mlp_predict = staticmethod(reference.mlp_predict)
     mlp_train_step = staticmethod(reference.mlp_train_step)
 
@@ -99,13 +98,12 @@ class NativeBackend:
     step = staticmethod(ops.step)
     encode = staticmethod(ops.encode)
     decode = staticmethod(ops.decode)
-    adamw = staticmethod(ops.adamw)
     mlp_train_step = staticmethod(ops.mlp_train_step)
 
     def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor:
         """As `missdiff_fast.ops.mlp_predict`, or as the reference where the native pass does not take the network."""
         if _has_pass(network, x.device):
-            return ops.mlp_predict(cast(Denoiser, network), x, states, sigma)
+            return ops.mlp_predict(network, x, states, sigma)
         return reference.mlp_predict(network, x, states, sigma)
 
     def mlp_sample(
@@ -122,10 +120,9 @@ class NativeBackend:
         precision: str = "bfloat16",
     ) -> Tensor:
         """As `missdiff_fast.ops.mlp_sample`, or as the reference where the native pass does not take the network."""
-        solver = x, states, offsets, sigmas, coefficients, rows, keys
         if _has_pass(network, x.device):
-            return ops.mlp_sample(cast(Denoiser, network), *solver, precision=precision)
-        return reference.mlp_sample(network, *solver, step=self.step)
+            return ops.mlp_sample(network, x, states, offsets, sigmas, coefficients, rows, keys, precision=precision)
+        return reference.mlp_sample(network, x, states, offsets, sigmas, coefficients, rows, keys, step=self.step)
 
     def tile(self, network: nn.Module, device: torch.device) -> Tile:
         """As `Backend.tile`."""
@@ -136,21 +133,21 @@ class NativeBackend:
         if not is_denoiser(network) or column_weight.dtype != torch.float32:
             return TorchStepper(network, objective, column_weight, ema, self)
         if column_weight.device.type == "cuda":
-            return GraphStepper(cast(Denoiser, network), objective, column_weight, ema)
-        return FusedStepper(cast(Denoiser, network), objective, column_weight, ema, self)
+            return GraphStepper(network, objective, column_weight, ema)
+        return FusedStepper(network, objective, column_weight, ema, self)
 
 
-def _has_pass(network: nn.Module, device: torch.device) -> bool:
+def _has_pass(network: nn.Module, device: torch.device) -> TypeGuard[Denoiser]:
     """Whether `missdiff_fast.ops.mlp_sample` and `mlp_predict` take the network."""
-    return is_denoiser(network) and (device.type == "cpu" or cast(Denoiser, network).width <= MOST_WIDTH)
+    return is_denoiser(network) and (device.type == "cpu" or network.width <= MOST_WIDTH)
 
 
 def resolve_backend(backend: str, device: torch.device) -> Backend:
     """The backend of this name on a device.
 
     "auto" takes the compiled ops where they are installed and run on the device; on a CUDA device where they do not, it
-    warns and takes plain PyTorch. A compiled extension that does not load raises ImportError: it never falls back in
-    silence.
+    warns and takes plain PyTorch. A compiled extension that does not load raises ImportError; PyTorch does not take its
+    place.
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; use one of {', '.join(map(repr, BACKENDS))}")

@@ -54,5 +54,6 @@ class TrainBatches:
 
     def __iter__(self) -> Iterator[TrainBatch]:
         tensors = self.rows, self.states, self.loss_states, self.sigma, self.weight, self.keys
-        for parts in zip(*(tensor.unbind() for tensor in tensors), strict=True):
-            yield TrainBatch(self.table, *parts)
+        steps = zip(*(tensor.unbind() for tensor in tensors), strict=True)
+        for rows, states, loss_states, sigma, weight, key in steps:
+            yield TrainBatch(self.table, rows, states, loss_states, sigma, weight, key)

@@ -1,4 +1,4 @@
-"""A fitted model in one file: safetensors, with all that is not a tensor as JSON in the header. No pickle."""
+"""A fitted model in one file: safetensors, with everything else as JSON in the header. No pickle."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class StepBuffer:
 
 
 class CapturedStep:
-    """A step that a GPU captures in a graph at the first call and replays at every call; elsewhere it is just called.
+    """A step that a GPU captures in a graph at the first call and replays at every call; on the CPU each call runs it.
 
     Parameters
     ----------

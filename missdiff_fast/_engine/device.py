@@ -1,4 +1,4 @@
-"""Where a model computes, and under which settings of torch and NumPy."""
+"""The device that a model computes on, and its settings of torch and NumPy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 def _why_none() -> str:
-    """Why torch cannot use CUDA, in its own words: for instance that the driver is too old."""
+    """Torch's own message about why it cannot use CUDA, for instance an old driver; empty if it gives none."""
     try:
         torch.cuda.init()
     except (RuntimeError, AssertionError) as error:

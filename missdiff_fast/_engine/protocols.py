@@ -33,7 +33,7 @@ class Tile(NamedTuple):
     rows : int
         The most rows of a call.
     padded : bool
-        Whether every call must have exactly so many rows, because the result of a row depends on the number of rows.
+        Whether every call must have exactly this many rows, because a row's result depends on the number of rows.
     """
 
     rows: int
@@ -107,10 +107,6 @@ class Backend(Protocol):
     ) -> Tensor: ...
 
     def decode(self, x: Tensor, offsets: Tensor, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]: ...
-
-    def adamw(
-        self, weights: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, ema: Tensor, gradient: Tensor, schedule: Tensor
-    ) -> None: ...
 
     def mlp_predict(self, network: nn.Module, x: Tensor, states: Tensor, sigma: Tensor) -> Tensor: ...
 

@@ -20,7 +20,7 @@ from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
 _MIN_ROWS_TO_HOLD_OUT = 200
-_DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # drawn to measure a network, and most rows of the table compared
+_DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # rows drawn to measure a network, and the most table rows compared
 _RARE = 100  # a column observed less often keeps all its cells in training
 
 
@@ -119,7 +119,7 @@ def run_phases(
 
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
-    """Split off a twentieth of the rows, at most 1,000, to measure imputation; none of a small table."""
+    """Split off a twentieth of the rows, at most 1,000, to measure imputation; a small table keeps all."""
     if len(table) < _MIN_ROWS_TO_HOLD_OUT:
         return table, None
     observed = table.observed()

@@ -73,8 +73,9 @@ def draw(
         rows = torch.arange(start, start + len(piece), device=device)
         states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
         x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)
-        solver_inputs = x, states, known.offsets, levels, coefficients, rows, keys[1:]
-        return backend.mlp_sample(network, *solver_inputs, precision=solver.precision)
+        return backend.mlp_sample(
+            network, x, states, known.offsets, levels, coefficients, rows, keys[1:], precision=solver.precision
+        )
 
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
         for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):

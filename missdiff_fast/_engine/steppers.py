@@ -28,8 +28,9 @@ def decay_of(count: int, ema: float) -> float:
 class TorchStepper:
     """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `Backend.stepper`.
 
-    The same step as `mlp_train_step`, for any network. The reference backend trains with it too: its last bits are
-    those of torch's fused AdamW, which model files and stored rows depend on.
+    The same step as `mlp_train_step`, for any network. The reference backend trains with it and not with its own
+    `mlp_train_step`, which is slower and whose `adamw` rounds some weights otherwise than torch's fused AdamW: the same
+    seed would give other rows than before.
     """
 
     def __init__(
@@ -153,14 +154,24 @@ class GraphStepper:
         first, size = self.state.steps, batches.rows.shape
         schedule = [(rate, first + t + 1, decay_of(first + t, self.ema)) for t, rate in enumerate(rates)]
         prepared = self.state.network.prepare(batches.sigma.flatten(), batches.states.flatten(0, 1))
-        of_rows = [x.unflatten(0, size) for x in vars(prepared).values()]
-        schedules = to_device(torch.tensor(schedule, dtype=torch.float64), batches.rows.device)
-        drawn = [batches.rows, batches.states, batches.loss_states, batches.sigma, batches.weight, batches.keys]
-        return [*drawn, schedules, *of_rows]
+        return [
+            batches.rows,
+            batches.states,
+            batches.loss_states,
+            batches.sigma,
+            batches.weight,
+            batches.keys,
+            to_device(torch.tensor(schedule, dtype=torch.float64), batches.rows.device),
+            prepared.level_features.unflatten(0, size),
+            prepared.flags.unflatten(0, size),
+            prepared.scale.unflatten(0, size),
+            prepared.skip.unflatten(0, size),
+            prepared.gain.unflatten(0, size),
+        ]
 
     def _step(self, table: EncodedTable, buffer: StepBuffer) -> None:
         buffer.take()
-        rows, states, loss_states, sigma, weight, key, schedule, *prepared = buffer.now
+        rows, states, loss_states, sigma, weight, key, schedule, level_features, flags, scale, skip, gain = buffer.now
         loss = composed_train_step(
             self.state,
             table,
@@ -171,7 +182,7 @@ class GraphStepper:
             weight,
             key,
             schedule,
-            Prepared(*prepared),
+            Prepared(level_features, flags, scale, skip, gain),
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
         )

@@ -19,7 +19,7 @@ from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.diffusion.states import CLEAN, NOISY
 from missdiff_fast.table.encoded import EncodedTable
 
-# Rows whose states and noise levels are drawn at once: enough to keep the device busy, but no tensor of more than so
+# States and noise levels are drawn for this many rows at once, which keeps the device busy, in tensors of at most this
 # many cells.
 _DRAWN_ROWS = {"cpu": 8192, "cuda": 1 << 18}
 _DRAWN_CELLS = 1 << 25

@@ -41,7 +41,7 @@ class Method(ABC):
 
     @abstractmethod
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
-        """Train; an interrupted fit keeps what it has learnt so far."""
+        """Train; an interrupted fit keeps the weights trained so far."""
 
     @abstractmethod
     def draw(
@@ -84,7 +84,7 @@ class Method(ABC):
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
-        """All that fit has learnt, by name."""
+        """Everything that fit learnt, by name."""
 
     @abstractmethod
     def load(self, weights: dict[str, Tensor]) -> None:

@@ -13,8 +13,8 @@ from missdiff_fast.diffusion.process import Process, variance_exploding, varianc
 from missdiff_fast.networks import CSDINetwork
 from missdiff_fast.table.min_max import MinMax
 
-# The network is always called with the same number of rows, as `missdiff_fast._engine.tiling.TILE` tells. Each encoded
-# column is a token, and this many tokens keep the device busy.
+# The network is always called with the same number of rows; `missdiff_fast._engine.tiling.TILE` gives the reason. Each
+# encoded column is a token, and this many tokens keep the device busy.
 TOKENS = {"cpu": 1 << 15, "cuda": 1 << 18}
 _MAX_ROWS = 1 << 15  # of one call: attention kernels refuse batches of 2^16 rows
 

@@ -17,13 +17,13 @@ from missdiff_fast.diffusion.states import HIDDEN, NOISY
 from missdiff_fast.methods.noise_model import NoiseModel
 from missdiff_fast.table.encoded import EncodedTable
 
-_STEPS = 4096  # whose rows and keys are copied to the device at once
+_STEPS = 4096  # the rows and keys of this many steps are copied to the device at once
 
 
 class NoiseStepper:
     """Takes training steps: on a GPU replayed as a CUDA graph, elsewhere one call after another.
 
-    Every cell is noised, also the value that stands for a missing one; the loss is over the observed cells.
+    Every cell is noised, including the fill value of a missing one; the loss is over the observed cells.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeGuard, cast
 
 import torch
 from torch import Tensor
@@ -144,7 +144,7 @@ def unflatten(network: Denoiser, flat: Tensor, *, panels: bool = True) -> list[T
     return weights
 
 
-def is_denoiser(network: object) -> bool:
+def is_denoiser(network: object) -> TypeGuard[Denoiser]:
     """Whether the native ops compute this network: a subclass may compute something else."""
     return type(network) is Denoiser
 

@@ -188,14 +188,31 @@ def mlp_train_step(
         prepared = network.prepare(sigma, states)
         if level_features is not None:
             prepared = replace(prepared, level_features=level_features)
-        batch = table, rows, states, loss_states, sigma, weight, key, schedule, prepared
-        loss = composed_train_step(state, *batch, mean_weight=mean_weight, column_weight=column_weight)
+        loss = composed_train_step(
+            state,
+            table,
+            rows,
+            states,
+            loss_states,
+            sigma,
+            weight,
+            key,
+            schedule,
+            prepared,
+            mean_weight=mean_weight,
+            column_weight=column_weight,
+        )
         state.steps += 1
         return loss
-    cells = (table.continuous, table.codes, table.values, table_offsets(table))
     loss = op("mlp_train_step")(
-        *flat.values(),
-        *cells,
+        state.weights,
+        state.exp_avg,
+        state.exp_avg_sq,
+        state.ema,
+        table.continuous,
+        table.codes,
+        table.values,
+        table_offsets(table),
         rows,
         states,
         loss_states,
