@@ -58,8 +58,8 @@ def observed_mask(
         Of ``mar`` and ``nmar``: share of the columns that are inputs, in (0, 1); at least one is, and one is not.
     target : {"overall", "columns"}
         Of ``mar``: the part of the table that attains `ratio`. ``overall``, the whole table: the K input columns lose
-        nothing, so each other column loses ``ratio * J / (J - K)`` of its cells. ``columns``, each column that is not an input, as in
-        Muzellec et al.: the whole table then loses ``ratio * (J - K) / J``.
+        nothing, so each other column loses ``ratio * J / (J - K)`` of its cells. ``columns``, each column that is not
+        an input, as in Muzellec et al.: the whole table then loses ``ratio * (J - K) / J``.
         (``nmar`` attains it in every column, hence in the whole table.)
 
     Returns

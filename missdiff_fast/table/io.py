@@ -43,11 +43,11 @@ def read_table(
 
     In text, empty cells and ``NA``, ``NaN``, ``nan``, ``NULL``, ``null``, ``<NA>``, ``N/A``, ``n/a``, ``#N/A`` are
     missing; the word ``None`` is not. White space around separators is removed. Rows of empty cells at the end of the
-    file, and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except in
-    a table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or times
-    without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised:
-    a column with them is strings. Whole numbers with missing cells are float64, or where that would round them
-    Int64 or UInt64; those beyond 64 bits are strings.
+    file, and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except
+    in a table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or
+    times without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not
+    recognised: a column with them is strings. Whole numbers with missing cells are float64, or where that would round
+    them Int64 or UInt64; those beyond 64 bits are strings.
     Warnings report a header that looks like data, data that looks like a header, possible markers of missing cells,
     numbers with leading zeros, and cells that turn a column of numbers or dates into text.
 

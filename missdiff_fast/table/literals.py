@@ -61,7 +61,7 @@ def are_large(numbers: np.ndarray) -> bool:
 
 
 def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
-    """The kind of cell that no dtype holds, in words, and the texts of that kind; "" and [] without numbers or dates."""
+    """The kind of cell that no dtype holds, in words, and such texts; "" and [] without numbers or dates."""
     plain = _plain(texts, decimal)
     if plain is not None and are_whole_texts(plain):
         least, most = np.iinfo(np.int64), np.iinfo(np.uint64)
