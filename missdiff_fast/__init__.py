@@ -18,7 +18,7 @@ __all__ = ["MissDiff", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    # torch takes seconds to import, and `missdiff --help` is to be quick.
+    # Importing torch takes seconds, and `missdiff --help` must be quick.
     if name == "MissDiff":
         from missdiff_fast.model import MissDiff
 

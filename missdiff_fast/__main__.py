@@ -8,5 +8,5 @@ if __name__ == "__main__":
 
         sys.exit(main())
     except KeyboardInterrupt:
-        # Before main was begun, or after it was done.
+        # Before main began or after it returned.
         sys.exit(130)

@@ -103,7 +103,7 @@ def run(
     seconds: dict[str, float] = {}
     train, test = census_split(seed=0)
     holes, observed = hide(train, "independent", RATIO, random_state=0)
-    holes = holes.astype(dict.fromkeys(CENSUS_CONTINUOUS, "Int64"))  # so that whole numbers come back whole
+    holes = holes.astype(dict.fromkeys(CENSUS_CONTINUOUS, "Int64"))  # whole numbers stay whole
     hidden = int((~observed).sum())
     show(f"Census: {len(train):,} rows, {train.shape[1]} columns; {hidden:,} cells ({RATIO:.0%}) hidden at random\n")
     model = MissDiff(steps=steps, random_state=seed, device=device, backend=backend, verbose=verbose)

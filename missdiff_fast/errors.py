@@ -65,15 +65,15 @@ class Structured(Exception):  # noqa: N818  (a base of warnings too)
     kind : str
         A stable name of what is wrong, such as ``"cardinality"``.
     problem : str or Text
-        What is wrong; a `Text` if it mentions what the command calls otherwise.
+        What is wrong; a `Text` if Python and the command word a part of it differently.
     columns : sequence of str or int
-        The columns that it is about.
+        The columns concerned.
     value : object
         The offending value.
     remedy : Remedy or sequence of Remedy
         What the user can do: one of these.
     joint : str
-        Between the problem and its remedies.
+        Text between the problem and its remedies.
     also : sequence of Structured
         Further problems, told after this one.
 
@@ -134,7 +134,7 @@ def _restored(cls: type[BaseException], state: dict[str, Any], message: str) -> 
 
 
 def _alternatives(texts: Sequence[str]) -> str:
-    """The texts as alternatives; semicolons keep those apart that have commas of their own."""
+    """The texts as alternatives; semicolons separate them where one contains a comma."""
     if len(texts) == 1:
         return texts[0]
     comma = len(texts) == 2 or not any("," in text for text in texts)
@@ -144,19 +144,19 @@ def _alternatives(texts: Sequence[str]) -> str:
 
 
 class DataError(Structured, ValueError):
-    """A table, a value or an argument that cannot be taken."""
+    """A table, value or argument that cannot be used."""
 
 
 class DataTypeError(Structured, TypeError):
-    """A table, a value or an argument of a type that cannot be taken."""
+    """A table, value or argument of a type that cannot be used."""
 
 
 class DivergedError(Structured, FloatingPointError):
-    """Numbers that are no longer finite, in training or in drawing."""
+    """Training or sampling produced a number that is not finite."""
 
 
 class DataWarning(Structured, UserWarning):
-    """A table that was taken, but probably not as it was meant."""
+    """A table that was accepted, but was probably misread."""
 
 
 def argument_error(
@@ -169,7 +169,7 @@ def argument_error(
     name : str
         The argument.
     rule : str
-        What it breaks, as the rest of a sentence: "must be at least 1, got 0".
+        The rule that the value breaks, as the rest of a sentence: "must be at least 1, got 0".
     value : object
         The offending value.
     kind : str

@@ -42,8 +42,8 @@ class MissDiff(Parameters):
         value. The default preset chooses steps and batch size from the number of rows.
     refine : int, optional
         Rounds of refinement: fill the holes with conditional draws, then train on. None chooses by the share of missing
-        cells, 0 is none. Without refinement a table with many or systematic holes is modelled badly. The preset "paper"
-        has none.
+        cells; 0 turns it off. Without refinement a table with many or systematic holes is modelled badly. The preset
+        "paper" has none.
     categorical_columns : sequence of str, optional
         Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
     missing_values : sequence
@@ -193,7 +193,7 @@ class MissDiff(Parameters):
         """
         self._check_fitted()
         check_count("first_row", first_row, least=0, most=MAX_ROWS)
-        # Without an order of their own: the learnt one is what comes back.
+        # Without an order of their own, because the result has the learnt order.
         known = self.codec_.read(without_order(given_frame(num_rows, given, self.columns_)), partial=True)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
@@ -471,7 +471,7 @@ class MissDiff(Parameters):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if hasattr(self, "_method"):
-            # The process that unpickles may lack the extension, or have another backend set than fit had.
+            # The process that unpickles may lack the extension.
             self._method.backend = self.codec_.ops = resolve_backend(self.backend, self.device_)
 
     @property
@@ -487,7 +487,7 @@ class MissDiff(Parameters):
             raise NotFittedError("this model is not fitted: call fit first")
 
     def _encoded(self, X: pd.DataFrame, seed: int, backend: Backend) -> tuple[Codec, EncodedTable]:
-        """Learn the columns and encode the rows; what was read of the frame is let go, for training does without."""
+        """Learn the columns and encode the rows; the cells are freed on return, because training does not need them."""
         cells = read_frame(
             X,
             categorical_columns=self.categorical_columns,

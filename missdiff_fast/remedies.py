@@ -61,7 +61,7 @@ class Remedy(Term):
 
 @dataclass(frozen=True)
 class Do(Remedy):
-    """Something outside of the program, such as mending a line of a file: the same words in Python and the command."""
+    """An action outside of the program, such as mending a line of a file; Python and the command word it alike."""
 
     text: str
 
@@ -71,7 +71,7 @@ class Do(Remedy):
 
 @dataclass(frozen=True)
 class Pass(Remedy):
-    """Give an argument this value, and others theirs; ``goal`` is said before them."""
+    """Give arguments these values; ``goal`` precedes them in the text."""
 
     argument: str
     value: object
@@ -128,7 +128,7 @@ class AtLeast(Remedy):
 
 @dataclass(frozen=True)
 class Drop(Remedy):
-    """Leave columns out; ``what`` is what they are called: the column or the columns, unless given."""
+    """Leave columns out; ``what`` is the noun for them, by default "the column" or "the columns"."""
 
     columns: tuple[Hashable, ...]
     what: str = ""
@@ -144,7 +144,7 @@ class Drop(Remedy):
 
 @dataclass(frozen=True)
 class CapCategories(Remedy):
-    """Keep the most frequent categories of a column, and call the rest one name; the command has no option for it."""
+    """Keep the most frequent categories of a column, and give the rest one name; the command has no option for it."""
 
     def _python(self) -> str:
         return (
@@ -163,7 +163,7 @@ class RenameColumns(Remedy):
 
 @dataclass(frozen=True)
 class MakeFrame(Remedy):
-    """Make a pandas frame of what was given; ``method`` is the method of it that does so, if it has one."""
+    """Convert the object to a pandas frame; ``method`` is its own method for that, if it has one."""
 
     method: str = ""
 

@@ -69,7 +69,7 @@ class Guarded:
 
 @dataclass(frozen=True)
 class Host:
-    """How the kernels are run: on tiles in what would be shared memory, which is filled first, or where rows are."""
+    """Whether kernels work on tiles in a stand-in for shared memory, which is filled first, or on rows in place."""
 
     library: ctypes.CDLL
     staged: bool = True

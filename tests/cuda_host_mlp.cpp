@@ -12,7 +12,7 @@ using namespace missdiff::cuda;
 
 namespace {
 
-constexpr int kNaN = 0xFF;  // what memory is filled with before it is used: NaN in every type
+constexpr int kNaN = 0xFF;  // fills memory before use: NaN in every type
 
 class Memory {
  public:

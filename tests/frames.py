@@ -1,4 +1,4 @@
-"""Frames of every dtype for the tests of tables, and the way through the encoding and back."""
+"""Frames of every dtype for the tests of tables, and helpers that encode and decode them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def check_constants(codec: Codec, frame: pd.DataFrame) -> None:
 
 
 def missing_cells(frame: pd.DataFrame, missing_values: Sequence[object] = ()) -> np.ndarray:
-    """Where a frame's cells are missing: bool ``[N, columns]``."""
+    """Mask of a frame's missing cells: bool ``[N, columns]``."""
     markers = Markers.of(missing_values)
     return np.stack([read_cells(frame[name], markers).missing for name in frame.columns], 1)
 

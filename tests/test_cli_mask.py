@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> str:
 def refused(capsys: pytest.CaptureFixture[str], *args: object) -> str:
     """Run the command, which must end with code 2, nothing on stdout and one line on stderr; the line."""
     try:
-        code: object = main(["mask", *map(str, args), "--keep", "id"])  # whose leading zeros would be warned of
+        code: object = main(["mask", *map(str, args), "--keep", "id"])  # its leading zeros would cause a warning
     except SystemExit as stop:
         code = stop.code
     output = capsys.readouterr()

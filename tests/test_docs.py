@@ -34,7 +34,7 @@ def blocks(page: Path) -> list[str]:
 
 
 def resolve(name: str) -> object:
-    """The module, or the attribute of one, of this dotted name; AttributeError if there is none."""
+    """The module, or the attribute of one, of this dotted name; AttributeError if it does not exist."""
     parts = name.split(".")
     found: object = importlib.import_module(parts[0])
     for k, part in enumerate(parts[1:], 2):

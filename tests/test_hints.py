@@ -1,4 +1,4 @@
-"""Warnings of header lines and marks of missing cells that the reader was not told of."""
+"""Warnings of header lines and of markers of missing cells that no option names."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ class TestTables:
         assert f"## Fidelity, %\n\n{head}\n| --- | --- | --- | --- | --- |\n| MAR | " in text
         assert f"{row}\n" in text
         assert "| NMAR | undefined | - | failed | undefined |" in text  # shapes, which are NaN in every run
-        assert "trends" not in text.partition("## Notes")[0]  # which no run has measured
+        assert "trends" not in text.partition("## Notes")[0]  # no run has measured it
         assert "Scale: **smoke**; 2 repetitions, first seed 0." in text
         assert "- census, nmar 0.2, Diff-mean, repetition 2: FloatingPointError: the loss is nan: training" in text
         assert "steps of the paper's network at most: 3 (full: no limit)" in text

@@ -96,7 +96,7 @@ def test_defaults_are_the_libraries_own_and_small_grids_are_small(task: str) -> 
     pytest.importorskip("xgboost")
     for name in model_names(task):
         default: dict[str, Any] = grid_points(name, None)[0]
-        if name != "xgboost":  # which tells its defaults in its manual only: 100 trees of depth 6
+        if name != "xgboost":  # it documents its defaults in its manual only: 100 trees of depth 6
             known = make_model(name, task, {}, 0).get_params()
             assert default == {key: known[key] for key in default}
         assert 1 <= len(grid_points(name, "small")) <= 2

@@ -22,9 +22,9 @@ class ChainedImputer(Imputer):
     a guess; then, from the column with the fewest holes to that with the most, a model learns the block from all other
     blocks where it is observed, and predicts it where it is not. Rounds end by a rule of the subclass.
 
-    The models of the last round that counted are kept. `impute` applies them for as many rounds as fit took, so that a
+    The models of the last accepted round are kept. `impute` applies them for as many rounds as fit took, so that a
     row is filled in the same way whatever rows come with it. The model of a column that had no hole in fit is learnt
-    when it is first asked for.
+    at its first use.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ChainedImputer(Imputer):
         return None if self.verbose else True
 
     def _missing(self, matrix: np.ndarray) -> np.ndarray:
-        """Where a table column is missing: bool ``[N, J]``."""
+        """Mask of the missing cells of the table's columns: bool ``[N, J]``."""
         return np.isnan(matrix[:, [block.start for block in self._blocks]])
 
     def _others(self, j: int) -> np.ndarray:
@@ -125,7 +125,7 @@ class ChainedImputer(Imputer):
 
     @abstractmethod
     def _judge(self, change: Mapping[str, float], previous: Mapping[str, float] | None) -> tuple[bool, bool]:
-        """Whether a round counts, and whether it is the last."""
+        """Whether a round is accepted, and whether it is the last."""
 
 
 def means_and_modes(cells: EncodedCells, cardinalities: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ class CompletedModel(ABC):
         self.model_settings = settings
 
     def fit(self, X: pd.DataFrame, categorical_columns: Sequence[str] | None = None) -> Self:
-        """Complete X and fit on what that leaves; interrupted (Ctrl-C), what was learnt so far is kept.
+        """Complete X and fit on the result; an interrupted fit (Ctrl-C) keeps what it has learnt so far.
 
         Raises
         ------
@@ -57,4 +57,4 @@ class CompletedModel(ABC):
 
     @abstractmethod
     def _complete(self, X: pd.DataFrame, model: MissDiff, categorical_columns: Sequence[str] | None) -> pd.DataFrame:
-        """The table without a hole."""
+        """The completed table."""

@@ -68,7 +68,7 @@ class Encoder:
         return self.codec.layout
 
     def encode(self, cells: TableCells) -> EncodedCells:
-        """Cells that were read of a table with the learnt columns, or that the encoder was fitted on."""
+        """Encode cells of a table with the learnt columns."""
         values, codes = _values(self.codec, cells)
         return EncodedCells((values - self._low) / self._span, codes)
 
@@ -86,7 +86,7 @@ class Encoder:
         return np.concatenate(groups, axis=1)
 
     def cells(self, dense: np.ndarray) -> EncodedCells:
-        """A complete matrix ``[N, D]`` as cells: of each group the greatest column is the category."""
+        """A complete matrix ``[N, D]`` as cells; the largest column of a group is its category."""
         C = self.layout.num_continuous
         codes = np.empty((len(dense), self.layout.num_categorical), dtype=np.int64)
         for k, block in enumerate(self.blocks()[C:]):
@@ -94,7 +94,7 @@ class Encoder:
         return EncodedCells(dense[:, :C].astype(np.float64), codes)
 
     def blocks(self) -> list[slice]:
-        """Where each of the J columns lies in the matrix."""
+        """The matrix columns of each of the J table columns."""
         C, offsets = self.layout.num_continuous, self.layout.offsets().tolist()
         groups = [slice(a, b) for a, b in pairwise(offsets)]
         return [slice(c, c + 1) for c in range(C)] + groups

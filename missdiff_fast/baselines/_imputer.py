@@ -107,7 +107,7 @@ class Imputer(ABC):
         return self.fit_impute_cells(self._read(X, categorical_columns))
 
     def fit_impute_cells(self, table: TableCells) -> pd.DataFrame:
-        """As `fit_impute`, of a table that was read."""
+        """As `fit_impute`, for the cells of a table."""
         self._fit_cells(table)
         return self._impute_cells(table)
 
@@ -119,21 +119,21 @@ class Imputer(ABC):
         return read_frame(X, categorical_columns=categorical_columns, missing_values=self.missing_values)
 
     def _fit_cells(self, table: TableCells) -> None:
-        """Learn from a table that was read."""
+        """Learn from the cells of a table."""
         seed = check_seed(self.random_state)
         encoder = Encoder.fit(table, self.max_categories)
         cells = encoder.encode(table)
-        self.__dict__.pop("encoder_", None)  # a fit that fails leaves nothing that looks fitted
+        self.__dict__.pop("encoder_", None)  # a failed fit leaves the imputer unfitted
         self._learn(encoder, cells, seed)
         self.encoder_, self.columns_ = encoder, encoder.codec.columns
 
     def _impute_cells(self, table: TableCells) -> pd.DataFrame:
-        """Fill a table that was read."""
+        """Fill the cells of a table."""
         filled = self._fill(self.encoder_.encode(table))
         return self.encoder_.codec.fill(table, self.encoder_.decode(filled))
 
     def _check(self) -> None:
-        """Refuse settings that cannot be used; those of this class are checked as they are used."""
+        """Refuse invalid settings of a subclass; those of this class are checked where they are used."""
         return
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""CSDI_T: imputation by a diffusion model that is shown the observed cells of a row and draws the others."""
+"""CSDI_T: imputation by a diffusion model that draws a row's missing cells given its observed ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from missdiff_fast.table.min_max import check_near
 
 _BETAS = 1e-4, 0.5
 _WEIGHT_DECAY = 1e-6
-_MILESTONES: tuple[float, ...] = (0.25, 0.5, 0.75, 0.9)  # of all steps; at each the rate falls to a tenth
+# Shares of all steps; at each the learning rate falls to a tenth.
+_MILESTONES: tuple[float, ...] = (0.25, 0.5, 0.75, 0.9)
 
 
 class CSDITImputer(Imputer):

@@ -42,8 +42,8 @@ def delete_incomplete(
     Returns
     -------
     DataFrame
-        At most N rows, with their index. Numbers that are strings because marks for "missing" stood among them become
-        numbers, as they are for `MissDiff`.
+        At most N rows, with their index. Strings that are numbers except for markers of missing cells become
+        numbers, as in `MissDiff`.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def delete_incomplete(
 
 
 def complete_rows(cells: TableCells) -> np.ndarray:
-    """Where a row has no hole, bool ``[N]``; NoCompleteRowError if there are rows, but none without a hole."""
+    """Mask of the rows without a hole, bool ``[N]``; NoCompleteRowError if there are rows, but all have one."""
     complete = np.ones(len(cells), dtype=bool)
     for column in cells.found.values():
         complete &= ~column.missing

@@ -19,7 +19,7 @@ from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite
 from missdiff_fast.table.min_max import check_near
 
-_NOISE = 0.01  # holes are shown to the generator as uniform noise up to this
+_NOISE = 0.01  # upper end of the uniform noise that the generator sees in holes
 _TINY = 1e-8
 
 

@@ -12,7 +12,7 @@ from missdiff_fast.baselines._chained import ChainedImputer, means_and_modes
 from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 
-_RIDGE = 1e-5  # of each predictor's own sum of squares; what the R package mice uses
+_RIDGE = 1e-5  # relative to each predictor's sum of squares, as in the R package mice
 
 
 class MeanModeImputer(Imputer):

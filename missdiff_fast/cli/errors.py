@@ -152,7 +152,7 @@ def written(option: str, value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    r"""A word for a shell. White space but single spaces is escaped, since messages are one line with single spaces.
+    r"""A word for a shell. White space other than single spaces is escaped, because messages have none.
 
     >>> print(_quoted("it's"), _quoted("a  b"))
     'it'\''s' $'a\x20\x20b'

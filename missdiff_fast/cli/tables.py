@@ -76,7 +76,7 @@ def read(
         template = "{error}" if named else "{path} cannot be read: {error}"
         raise UserError(Text(template, path=args.data, error=error)) from error
     if not args.header:
-        frame.columns = frame.columns.map(str)  # as options name them, and as in the tables that we write
+        frame.columns = frame.columns.map(str)  # options and written tables name columns by strings
     return frame if file_kind(args.data)[0] in BINARY else frame.apply(_whole)
 
 
@@ -94,7 +94,7 @@ def markers(texts: list[str]) -> list[str | float]:
 
 
 def _number(text: str) -> float | None:
-    """The finite number that a text writes, or None; 64-bit integers stay exact, so as to match no others."""
+    """The finite number that a text writes, or None; 64-bit integers stay exact, so that each matches itself alone."""
     try:
         number = read_number(text)
     except ValueError:

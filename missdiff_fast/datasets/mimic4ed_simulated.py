@@ -1,7 +1,7 @@
 """A simulated table of MIMIC4ED's shape: its columns, dtypes, ranges and missing rates, and no patient's data.
 
-Every number here but the missing rates is invented: plausible in direction and size, and measured nowhere. The table
-serves work on size and speed, and tests; nothing about patients can be learnt from it.
+All numbers except the missing rates are invented: plausible in direction and size, but not measured. Use the table for
+tests and for work on size and speed; it says nothing about patients.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _VITALS: dict[str, dict[str, float]] = {
 _LASTING = 0.65  # correlation of a vital sign's latent level at triage with that at the end
 _ACUITY = (0.055, 0.390, 0.930, 0.997)  # cumulative shares of 1 to 4
 _HOURS = np.array([5.5, 6.5, 5.2, 3.0, 2.0])  # median length of stay, by acuity
-_BOARDING = 0.02  # share of stays that go on for days
+_BOARDING = 0.02  # share of stays of several days
 
 
 def simulate_mimic4ed(num_rows: int, random_state: int | None = None) -> pd.DataFrame:

@@ -81,9 +81,9 @@ def fit_points(
     """Fit each model of `points` as `fit_point` does, several side by side."""
     joblib = require("joblib")
     fits = (joblib.delayed(fit_point)(name, point, random_state, x, targets) for name, point in points)
-    # Sums in another order give other figures, so that each fit uses one thread however many there are.
+    # The order of a sum changes the figures, so each fit uses one thread.
     with warnings.catch_warnings(), require("threadpoolctl").threadpool_limits(1):
-        warnings.simplefilter("ignore")  # few iterations of the grid do not converge, as is expected
+        warnings.simplefilter("ignore")  # the grid's small numbers of iterations do not converge, as expected
         return list(joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(fits))
 
 

@@ -36,7 +36,7 @@ class HiddenCells(NamedTuple):
     continuous : bool
         Whether cells are numbers, mapped so that the true column's range becomes [0, 1], or codes of categories.
     rows : ndarray
-        int64 ``[H]``: in which rows they are.
+        int64 ``[H]``: their row numbers.
     truth : ndarray
         float64 ``[H]``; NaN throughout for a column of numbers that is constant.
     draws : ndarray

@@ -28,7 +28,7 @@ class _Model(NamedTuple):
 _LEAVES = {"min_samples_split": (2, 4, 8), "min_samples_leaf": (1, 2, 4, 8)}
 _NO_LEAVES = {"min_samples_split": 2, "min_samples_leaf": 1}
 
-# "default" is what the libraries themselves choose, spelt out.
+# "default" spells out the libraries' own defaults.
 _MODELS = {
     "decision_tree": _Model(
         "sklearn.tree",
@@ -131,7 +131,7 @@ def make_model(name: str, task: str, point: Point, random_state: int) -> Any:
     made = getattr(require(model.module), model.classifier if task == "classification" else model.regressor)(**point)
     known = made.get_params()
     fixed = {"random_state": random_state, "n_jobs": 1}
-    # Deprecated arguments of some releases warn when they are set.
+    # In some releases, setting a deprecated argument warns.
     return made.set_params(**{key: value for key, value in fixed.items() if key in known and name not in _UNSEEDED})
 
 

@@ -90,7 +90,7 @@ def fidelity(
             told = Text(template, column=column, synthetic=Table("synthetic"), real=Table("real"))
             warnings.warn(DataWarning("categories", told, columns=[column]), stacklevel=2)
     with warnings.catch_warnings():
-        # The report's successor wants other metadata and gives the same figures; older releases have this one alone.
+        # Its successor needs other metadata and gives the same figures; older releases have only this one.
         warnings.simplefilter("ignore", FutureWarning)
         report = require("sdmetrics.reports.single_table").QualityReport()
     if all_pairs:

@@ -67,7 +67,7 @@ def report(
     if test is not None and target is not None:
         complete = real.dropna()
         enough = len(complete) == len(real) or (target in complete and complete[target].nunique() > 1)
-        useful = utility(  # first, as it refuses more
+        useful = utility(  # first, because it refuses more
             synthetic,
             test,
             target,

@@ -47,7 +47,7 @@ class NoiseModel:
 
     @property
     def chains_at_once(self) -> int:
-        """How many chains of a tile one call of the network takes together: one on the CPU."""
+        """Number of chains of a tile in one call of the network: one on the CPU."""
         if self.device.type == "cpu":
             return 1
         return max(1, min(TOKENS[self.device.type] // self.min_max.layout.width, _MAX_ROWS) // self.tile.rows)

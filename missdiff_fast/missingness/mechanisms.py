@@ -57,9 +57,9 @@ def observed_mask(
     observed_share : float
         Of ``mar`` and ``nmar``: share of the columns that are inputs, in (0, 1); at least one is, and one is not.
     target : {"overall", "columns"}
-        Of ``mar``: what attains `ratio`. ``overall``, the whole table: the K input columns lose nothing, so each other
-        column loses ``ratio * J / (J - K)`` of its cells. ``columns``, each column that is not an input, as in
-        Muzellec et al.: the whole table then loses ``ratio * (J - K) / J``.
+        Of ``mar``: the part of the table that attains `ratio`. ``overall``, the whole table: the K input columns lose
+        nothing, so each other column loses ``ratio * J / (J - K)`` of its cells. ``columns``, each column that is not
+        an input, as in Muzellec et al.: the whole table then loses ``ratio * (J - K) / J``.
         (``nmar`` attains it in every column, hence in the whole table.)
 
     Returns
@@ -70,7 +70,7 @@ def observed_mask(
     Raises
     ------
     TypeError
-        X is no DataFrame, or a number is none.
+        X is not a DataFrame, or a numeric argument is not a number.
     ValueError
         `ratio` or `observed_share` outside (0, 1); unknown `mechanism` or `target`; for ``row``, ``mar`` and ``nmar``,
         a table of one column; for ``mar`` and ``nmar``, one in which no column varies, a column of mixed or infinite

@@ -92,7 +92,7 @@ def _utility(
 
 
 def _constant(train: pd.Series, test: pd.Series, value: Any, log_target: bool) -> dict[str, float]:
-    """Scores of predicting one class always, which is all that rows of one class teach."""
+    """Scores of a constant prediction: rows of one class teach no other."""
     if pd.api.types.is_numeric_dtype(test):
         truth, guess = test.to_numpy(float), np.full(len(test), float(value))
         return regression_scores(*((np.log1p(truth), np.log1p(guess)) if log_target else (truth, guess)))

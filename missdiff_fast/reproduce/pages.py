@@ -36,7 +36,7 @@ def markdown(
     name, experiment
         The experiment and its name.
     found : sequence of (Run, dict)
-        Its runs, with what is stored of each.
+        Its runs and their stored results.
     table : DataFrame
         Of `missdiff_fast.reproduce.summary.summarise`.
     context : Context

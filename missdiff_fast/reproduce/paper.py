@@ -15,7 +15,7 @@ def paper_figures() -> pd.DataFrame:
     DataFrame
         A row for each cell: ``table``, the name here; ``label``, that in the paper's source; ``mechanism``; ``method``;
         ``metric``; ``value``, NaN where the paper has "-". Fidelity and accuracy are in per cent. The imputation table
-        names no mechanism; it is put down as ``column``, that of the source of its protocol.
+        names no mechanism; it has ``column``, the mechanism of its protocol's source.
 
     Examples
     --------

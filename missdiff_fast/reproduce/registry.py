@@ -27,7 +27,7 @@ MECHANISMS = {
 DATASETS = {"census": "Census", "mimic4ed": "MIMIC4ED", "bayesian-network": "Bayesian network"}
 
 _MCAR = ("row", "column", "independent")
-# In the order of the paper's columns; the default preset, which the paper has not, comes last.
+# In the order of the paper's columns; the default preset, which the paper lacks, comes last.
 _DIFFUSION = ("missdiff-paper", "diff-delete", "diff-mean", "missdiff-default")
 _WITH_STASY = ("missdiff-paper", "diff-delete", "diff-mean", "stasy-delete", "stasy-mean", "missdiff-default")
 _IMPUTERS = ("mean-mode", "mice", "missforest", "gain", "csdi-t", "missdiff-paper", "missdiff-default")
@@ -46,7 +46,7 @@ class Measure:
     title : str
         Its name in the Markdown.
     factor : float
-        What the measure is multiplied by: 100 for shares that the paper gives in per cent.
+        Factor of the measure: 100 for shares that the paper gives in per cent.
     digits : int
         Decimals in the Markdown.
     """
@@ -67,9 +67,9 @@ class Experiment:
     label : str
         In the paper's source.
     printed : str
-        Which table or figure it is, counted through the paper's source.
+        Its number among the tables or figures of the paper's source.
     title : str
-        What it shows.
+        Its content.
     dataset : str
         Of `DATASETS`.
     mechanisms, methods : tuple of str
@@ -79,7 +79,7 @@ class Experiment:
     stasy_epochs : int, optional
         Of STaSy.
     notes : tuple of str
-        What a reader must know.
+        Notes for readers.
     imputation : bool
         Whether holes are filled, and no rows are drawn.
     """

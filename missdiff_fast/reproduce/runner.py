@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from missdiff_fast.reproduce.scales import Scale
 
 _RATIO = 0.2
-_SEEDS = 2**32  # as many as scikit-learn's models take
+_SEEDS = 2**32  # as many as scikit-learn's models use
 _NEEDED = ("sdmetrics.reports.single_table", "sklearn", "xgboost")
 
 
@@ -80,7 +80,7 @@ def reproduce(
     Returns
     -------
     tables : dict
-        By name what ``NAME.csv`` holds; see `missdiff_fast.reproduce.summary.summarise`.
+        The content of ``NAME.csv`` by name; see `missdiff_fast.reproduce.summary.summarise`.
     failed, total : int
         How many runs failed, and how many there are.
 

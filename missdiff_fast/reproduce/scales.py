@@ -58,7 +58,7 @@ class ImputationBudget:
 
 @dataclass(frozen=True)
 class Scale:
-    """A whole reproduction's size; the defaults are the paper's, but for what docs/reproduce.md lists.
+    """A whole reproduction's size; the defaults are the paper's, except as docs/reproduce.md lists.
 
     ``grid`` is that of `missdiff_fast.evaluate.utility`; None fits each model once with its library's defaults.
     ``ratios`` are the missing ratios of the figure; everything else has 0.2.

@@ -91,7 +91,7 @@ def _check_outcome(record: Mapping[str, Any], imputation: bool) -> None:
     for name, text in texts.items():
         if not isinstance(text, str):
             raise ValueError(f"its {name} is {_short(text)}")
-        text.encode()  # UnicodeEncodeError, a ValueError, for half a character, which no file could hold
+        text.encode()  # UnicodeEncodeError, a ValueError, for a lone surrogate, which UTF-8 cannot encode
 
 
 def _is_number(value: object) -> bool:

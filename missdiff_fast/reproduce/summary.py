@@ -24,11 +24,11 @@ def summarise(name: str, experiment: Experiment, found: Sequence[tuple[Run, dict
     Parameters
     ----------
     name : str
-        Of the experiment, as `missdiff_fast.reproduce.paper_figures` has it.
+        Name of the experiment, as `missdiff_fast.reproduce.paper_figures` has it.
     experiment : Experiment
-        It.
+        The experiment.
     found : sequence of (Run, dict)
-        Its runs, with what is stored of each.
+        Its runs and their stored results.
 
     Returns
     -------

@@ -20,7 +20,7 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     Raises
     ------
     OSError
-        Of the kind that was met, with the path and the cause: no such folder, no permission, disk full.
+        With the path and the cause: no such folder, no permission, disk full.
     """
     shown, target = Path(path), Path(os.path.realpath(path))
     if target.is_dir():
@@ -30,7 +30,8 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield shown
         return
-    # The suffix stays last: some writers go by it. A name may have 255 bytes, of which a character takes up to four.
+    # The suffix stays last, because some writers choose the format by it. A name may have 255 bytes; a character
+    # takes up to four.
     temporary = target.with_name(f".{target.stem[:25]}.{secrets.token_hex(4)}.part{target.suffix[:25]}")
     try:
         yield temporary

@@ -30,7 +30,7 @@ def _as_float(value: numbers.Real) -> float:
 class Markers:
     """Values that stand for a missing cell beside NaN, None, NaT and NA.
 
-    Strings are looked for among strings, numbers among numbers.
+    Strings mark cells of text, numbers mark numbers.
     """
 
     strings: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Markers:
         return cls(tuple(strings), tuple(found))
 
     def match(self, keys: np.ndarray, family: str) -> np.ndarray:
-        """Where keys are markers, bool of their shape."""
+        """Mask of the keys that are markers, bool of their shape."""
         if family == "string":
             return pd.Index(keys, dtype=object).isin(self.strings)
         hit = np.zeros(len(keys), dtype=bool)
@@ -70,7 +70,7 @@ class Markers:
         return hit
 
     def within(self, dtype: np.dtype) -> np.ndarray:
-        """The markers that are numbers of a dtype, in it: compared with floats, large integers would all be alike."""
+        """The markers that are numbers of a dtype, in it: as floats, neighbouring large integers would be equal."""
         if dtype.kind not in "iu":
             with np.errstate(over="ignore"):
                 return np.array(self.numbers, dtype=np.float64).astype(dtype)
@@ -92,7 +92,7 @@ class ColumnCells:
     missing : ndarray
         bool ``[N]``.
     codes : ndarray, optional
-        Which of the keys each cell is, integers ``[N]``; -1 where missing.
+        The index of each cell's key, integers ``[N]``; -1 where missing.
     parsed : bool
         Whether the keys are numbers read from strings.
     """

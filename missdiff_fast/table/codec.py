@@ -1,4 +1,4 @@
-"""From a table to its encoded form and back."""
+"""Encoding a table, and decoding it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Codec:
     """Learnt properties of a table's columns: encodes the table for the model, and decodes the model's output.
 
     Made by `Codec.fit` or `Codec.from_state`. A frame is read once, by `read_frame` where it is to be learnt and by
-    `Codec.read` later; all else takes the cells that were read.
+    `Codec.read` later; all other methods take the cells.
 
     Attributes
     ----------
@@ -218,8 +218,8 @@ class Codec:
         Raises
         ------
         ValueError
-            If ``filled`` lacks a column or has another number of rows, or where ordered categories lack what they are
-            filled with and the learnt ones do not tell its place.
+            If ``filled`` lacks a column or has another number of rows, or the learnt order does not give the place of a
+                category that an ordered column is filled with.
         """
         return fill_table(cells, filled, self.schema, verbose=verbose)
 
@@ -270,7 +270,7 @@ class Codec:
 
     @classmethod
     def from_state(cls, meta: dict[str, Any], tensors: dict[str, Tensor], *, ops: CodecOps) -> Codec:
-        """A codec from its `state`; ValueError if that is none."""
+        """A codec from its `state`; ValueError if the state is not valid."""
         return cls(*read_state(meta, tensors), ops)
 
     def _check_shape(self, continuous: Tensor, codes: Tensor) -> None:

@@ -1,7 +1,7 @@
-"""How one column is encoded and decoded: a class for each kind of column.
+"""Encoding and decoding of one column: a class for each kind of column.
 
-Each holds ``keys`` (see `missdiff_fast.table.dtypes`): the distinct values that the column can come back with, so that
-decoding is one look-up.
+Each holds ``keys`` (see `missdiff_fast.table.dtypes`): the distinct values that decoding can return, so that decoding
+is one look-up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REACH = np.finfo(np.float32).max
 def normal_quantile(u: np.ndarray) -> np.ndarray:
     """The standard normal's quantile function in float64."""
     quantiles = torch.from_numpy(np.array(u, dtype=np.float64))
-    # Larger blocks PyTorch would share among threads, but each column already has a thread.
+    # PyTorch would share larger blocks among threads, but each column already has a thread.
     for start in range(0, len(quantiles), 16_384):
         block = quantiles[start : start + 16_384]
         torch.special.ndtri(block, out=block)
@@ -48,7 +48,7 @@ def increasing(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Constant:
-    """A column with one distinct observed value, which every row comes back with."""
+    """A column with one distinct observed value, which every decoded row has."""
 
     dtype: Dtype
     family: str
@@ -117,7 +117,7 @@ class Continuous:
     boundaries : ndarray
         Strictly increasing scores, float32 ``[V - 1]``.
     count : int
-        How many cells were observed.
+        Number of observed cells.
     resolution : Resolution
         For conditional means: standardising, and rounding as the observed values are.
     """

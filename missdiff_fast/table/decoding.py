@@ -1,4 +1,4 @@
-"""Decoding: frames of what the model gives."""
+"""Decoding: frames of the model's output."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def decode_table(
     Parameters
     ----------
     schema : Schema
-        What was learnt.
+        The learnt columns.
     coders : mapping
-        Name to how the column is decoded.
+        Name to the coder of the column.
     continuous : ndarray
-        What ``decode`` takes, ``[B, C]``.
+        Input of ``decode``, ``[B, C]``.
     codes : ndarray
         Of the categorical columns, ``[B, K]``.
     decode : callable

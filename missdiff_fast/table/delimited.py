@@ -1,4 +1,4 @@
-"""Delimited text (CSV and its kin) with its separator, decimal mark and encoding found out."""
+"""Delimited text (CSV and its kin) with detection of its separator, decimal mark and encoding."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def read_delimited(
     strings = {name for name in names if str(name) in string_columns}
     holes = find_rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
     warn_of_blank_rows(rows, holes, len(names), source)
-    # The parser passes over an empty line, but not over one that holds an empty cell in quotes.
+    # The parser skips an empty line, but not one with an empty cell in quotes.
     hole = (" " if separator == WHITESPACE else separator).join(['""'] * len(names))
     for at in np.flatnonzero(rows.blank):
         first, last = rows.first[at], rows.last[at]
@@ -97,7 +97,7 @@ def read_delimited(
         frame = parse(None, strings)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{source} can't be read as a table: {error}") from error
-    # The parser makes floats of whole numbers with holes, and floats pass over some of the large ones.
+    # The parser makes floats of whole numbers with holes, and floats cannot represent all large ones.
     rounded = [name for name in frame.columns if frame[name].dtype == "float64" and (frame[name].abs() >= EXACT).any()]
     if rounded:
         texts = parse(rounded, rounded)
@@ -121,7 +121,7 @@ def read_delimited(
 def _has_zeros(table: str, separator: str, decimal: str) -> bool:
     """Whether there may be a number with leading zeros among the cells of a text."""
     end = r"\s" if separator == WHITESPACE else rf"{re.escape(separator)}\n"
-    # The engine leaps from one zero to the next, and looks back only from those before a digit.
+    # The engine jumps from one zero to the next, and looks behind only those before a digit.
     start = rf'0\d(?:(?<=[{end} \t"]0\d)|(?<=[{end} \t"][+-]0\d))'
     rest = rf'\d*(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?[ \t"]*(?:$|[{end}])'
     return re.search(start + rest, f"\n{table}", re.ASCII) is not None
@@ -148,7 +148,7 @@ def _names(
         names = names[:width]
     elif width != given + 1:
         width = given
-    # One field more on every line is a separator at its end; whether nothing is in it shows once it is read.
+    # One field more on every line is a separator at its end; whether it is empty is known after reading.
     require_even(rows, full[1:], width, "the header has" if width == given else "most lines have", source)
     names += [""] * (width - len(names))
     called = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
@@ -168,14 +168,14 @@ def _names(
 
 
 def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse: bool) -> pd.Series:
-    """A column of strings without white space around them; if parsed, as the numbers it hid, or as ISO 8601 dates."""
+    """A column of strings without white space around them; if parsed, as the numbers or ISO 8601 dates in it."""
     if not holds_text(column.dtype):
         return column
     codes, uniques = pd.factorize(column)
     if not len(uniques) or not all(isinstance(value, str) for value in uniques):
         return column
     plain = pd.Series([value.strip() for value in uniques], dtype=object)
-    # The parser leaves what is missing as text among whole numbers beyond int64, and wherever white space is around it.
+    # The parser leaves markers as text among whole numbers beyond int64, and where white space surrounds them.
     plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
     known = plain.dropna()
     changed = len(known) < len(plain) or bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
@@ -190,7 +190,7 @@ def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse:
     if values is None:
         return column
     values = values.reindex(plain.index)
-    # One place more than there are values, so that the code -1 of a missing cell finds a missing one.
+    # One more element than there are values, so that code -1 selects a missing one.
     values = values if (codes >= 0).all() else values.reindex([*plain.index, len(plain)])
     return pd.Series(values.array.take(np.where(codes < 0, len(plain), codes)), index=column.index)
 

@@ -1,4 +1,4 @@
-"""pandas dtypes: what their cells are, how they are written as JSON, and columns of them made from plain arrays.
+"""pandas dtypes: the family of their cells, their form in JSON, and columns made from plain arrays.
 
 The cells of a column have a *family*: ``integer``, ``float``, ``boolean``, ``string``, ``datetime`` (no zone),
 ``zoned`` (datetime with a zone), ``date`` or ``timedelta``. Cells of one family are held as plain arrays, called keys:
@@ -173,7 +173,7 @@ def _restore_instants(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionA
 
 
 def as_series(array: ExtensionArray, index: pd.Index | None = None) -> pd.Series:
-    """A Series over an array as it is: without looking into object cells for what else they might be."""
+    """A Series over an array as it is: pandas does not infer a dtype from object cells."""
     if type(array) is NumpyExtensionArray:  # its subclasses have dtypes of their own
         values = np.asarray(array)  # to_numpy looks for missing cells first
         return pd.Series(values, index=index, dtype=values.dtype, copy=False)
@@ -181,7 +181,7 @@ def as_series(array: ExtensionArray, index: pd.Index | None = None) -> pd.Series
 
 
 def as_frame(columns: dict[Any, pd.Series], index: pd.Index) -> pd.DataFrame:
-    """A frame of columns that are its own from now on: they are not copied, as long as there are not too many.
+    """A frame that takes over the columns: they are not copied unless there are many.
 
     pandas warns of a frame of more than a hundred pieces once a column is added to it.
     """
@@ -189,7 +189,7 @@ def as_frame(columns: dict[Any, pd.Series], index: pd.Index) -> pd.DataFrame:
 
 
 def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
-    """A dtype as JSON, read back by `dtype_from_json`; TypeError if it can't be told so.
+    """A dtype as JSON, read back by `dtype_from_json`; TypeError if JSON cannot express it.
 
     >>> dtype_to_json(pd.CategoricalDtype(["a", "b"], ordered=True))["ordered"]
     True
@@ -225,7 +225,7 @@ def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
 
 
 def dtype_from_json(meta: dict[str, Any]) -> Dtype:
-    """The dtype that `dtype_to_json` wrote; ValueError, TypeError or KeyError if it is none."""
+    """The dtype that `dtype_to_json` wrote; ValueError, TypeError or KeyError if the data are not valid."""
     if "arrow" in meta:
         name = meta["arrow"]
         return (

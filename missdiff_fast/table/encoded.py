@@ -12,7 +12,7 @@ MISSING_CODE = -1  # a missing categorical cell; a missing continuous cell is Na
 
 @dataclass(frozen=True)
 class Layout:
-    """How the columns of a table lie in the encoded row.
+    """The order of a table's columns in the encoded row.
 
     The encoded row holds C continuous columns first and then one group of ``V_k`` one-hot columns for each of the K
     categorical columns. J = C + K counts table columns, D = C + sum(V_k) encoded ones.
@@ -54,7 +54,7 @@ class Layout:
         return self.num_continuous + sum(self.cardinalities)
 
     def offsets(self, device: torch.device | str | None = None) -> Tensor:
-        """Where each one-hot group begins, and D at the end: int64 ``[K + 1]``."""
+        """Start of each one-hot group, and D at the end: int64 ``[K + 1]``."""
         ends = torch.tensor((self.num_continuous, *self.cardinalities), dtype=torch.int64)
         return ends.cumsum(0).to(device)
 
@@ -95,7 +95,7 @@ class EncodedTable:
 
     @property
     def device(self) -> torch.device:
-        """Where the cells are."""
+        """The device of the cells."""
         return self.continuous.device
 
     def observed(self) -> Tensor:

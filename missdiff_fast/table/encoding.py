@@ -56,17 +56,17 @@ def encode_table(
     Parameters
     ----------
     cells : TableCells
-        Read with the schema.
+        Cells that were read with the schema.
     schema : Schema
-        What was learnt.
+        The learnt columns.
     continuous, categorical : sequence
-        How each column of these kinds is encoded, in the order of the layout.
+        The coders of the columns of each kind, in the order of the layout.
     layout : Layout
         Of the encoded table.
     ops : CodecOps
-        What computes scores.
+        The backend that computes scores.
     seed : int, optional
-        Of the spreading of ties.
+        Seed of the spread of ties.
     verbose : bool
         Whether to show progress.
     """

@@ -60,22 +60,22 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: ColumnCells, column
     Parameters
     ----------
     series, filled : Series
-        The column and where its missing cells come from, row by row.
+        The column, and the one that fills its missing cells, row by row.
     cells : ColumnCells
-        What was read of ``series``.
+        The cells of ``series``.
     column : Column
         The schema's entry.
 
     Returns
     -------
     Series
-        With the index of ``series``, and its dtype if that holds what is filled in, else the learnt one. Categories
-        that have no order get those that are filled in at their end.
+        With the index of ``series``, and its dtype if that holds what is filled in, else the learnt one. New categories
+        are appended to unordered ones.
 
     Raises
     ------
     ValueError
-        Ordered categories lack what is filled in, and the learnt ones do not tell its place.
+        The learnt order does not give the place of a category that an ordered column is filled with.
     """
     missing = cells.missing
     if cells.parsed:
@@ -111,7 +111,7 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: ColumnCells, column
 
 
 def _placed(filled: pd.Series, observed: pd.Series, where: np.ndarray) -> ExtensionArray:
-    """Filled numbers with the observed ones in their places: as objects if the filled ones' dtype would change any."""
+    """Filled numbers with the observed ones in their places: as objects if the filled ones' dtype would change one."""
     array, values = filled.array.copy(), observed.astype(object).to_numpy()
     try:
         array[where] = observed.astype(filled.dtype).array

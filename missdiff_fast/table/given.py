@@ -1,4 +1,4 @@
-"""Known cells of rows to be drawn: a frame of what the user gives, and its values in the learnt dtypes."""
+"""Known cells of rows to be drawn: a frame of the user's values, and these in the learnt dtypes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def given_frame(
 
 
 def without_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its categories as they are, and no order among them; errors of `check_frame`."""
+    """The frame with the order of its categories removed; errors of `check_frame`."""
     check_frame(frame)
     ordered = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered]
     if not ordered:
@@ -84,7 +84,7 @@ def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             cast = column.astype(dtype)
-        except (ValueError, TypeError, OverflowError):  # one by one, to tell which value it is
+        except (ValueError, TypeError, OverflowError):  # one by one, to name the value in the error
             cast = pd.Series([_alone(value, dtype) for value in values], index=column.index, dtype=object)
     # Floats are rounded to their dtype; everything else must be the same.
     kept = np.isfinite(cast.to_numpy(dtype=float)) if floats else (cast.astype(object) == values).to_numpy(dtype=bool)
@@ -114,7 +114,7 @@ def _of_family(column: pd.Series, learnt: Column) -> pd.Series:
 
 
 def _alone(value: object, dtype: Any) -> object:
-    """The value in a dtype; None if that does not take it."""
+    """The value in a dtype; None if the dtype cannot hold it."""
     try:
         return pd.Series([value]).astype(dtype).iloc[0]
     except (ValueError, TypeError, OverflowError):

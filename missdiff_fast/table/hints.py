@@ -18,11 +18,11 @@ from missdiff_fast.table.schema import Name
 _STACK = 4  # stack level of the caller of read_table
 _SHOWN = 3
 _PADDED = re.compile(r"[+-]?0\d")
-_MOST_MARKS = 3  # with more texts among its numbers, a column is one of codes
+_MOST_MARKS = 3  # with more texts among its numbers, a column holds codes
 
 
 def warn_of_header(frame: pd.DataFrame, source: str) -> None:
-    """Warn if the line taken for the header looks like data: numbers, or cells that come again below it."""
+    """Warn if the line taken for the header looks like data: numbers, or texts that recur below it."""
     names = [str(name) for name in frame.columns]
     numbers = [name for name in names if _looks_numeric(name)]
     again = [name for name in names if holds_text(frame[name].dtype) and (frame[name] == name).any()]
@@ -64,7 +64,7 @@ def warn_of_texts(frame: pd.DataFrame, source: str) -> None:
 def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
     marks: dict[str, list[Name]] = {}
     for name, texts in found.items():
-        # V45 among 250 and 401 is a code like them, and so may be what else stands there.
+        # V45 among 250 and 401 is a code, and so may be the column's other texts.
         codes = any(re.search(r"\d", text) for text in texts)
         for text in texts:
             if codes and text != "?":
@@ -87,7 +87,7 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
         at = frame[name].first_valid_index() if holds_text(frame[name].dtype) else None
         first = "" if at is None else frame[name][at]
         if not isinstance(first, str) or not (_looks_numeric(first) or DATE.fullmatch(first)):
-            continue  # as most columns of text do, at little cost
+            continue  # most columns of text end here, at little cost
         kind, cells = find_unheld(frame[name].dropna().unique().tolist(), decimal)
         if cells:
             more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
@@ -116,7 +116,7 @@ def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
 
 
 def _odd_texts(column: pd.Series) -> dict[str, int]:
-    """How often each of the few texts comes that stand among numbers or dates; failing those, the question mark."""
+    """Counts of the few texts among numbers or dates; where there are none, the count of the question mark."""
     counts = column.value_counts()
     if not all(isinstance(text, str) for text in counts.index):
         return {}

@@ -22,7 +22,7 @@ _WHOLE = re.compile(rf"({_OWNER})(id|no|nr|nbr|num|number|key|index)?|(hadm|icus
 
 
 def is_identifier(name: Name, observed: np.ndarray, distinct: int) -> bool:
-    """Whether numbers look like names of rows: whole, all distinct, and called so or (integers) without a gap.
+    """Whether numbers look like identifiers: whole, all distinct, and so named or (integers) without a gap.
 
     Parameters
     ----------

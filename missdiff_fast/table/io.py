@@ -42,14 +42,14 @@ def read_table(
     ``.bz2``, ``.xz``, ``.zip`` or ``.zst`` after it), Parquet (``.parquet``) or Feather (``.feather``, ``.arrow``).
 
     In text, empty cells and ``NA``, ``NaN``, ``nan``, ``NULL``, ``null``, ``<NA>``, ``N/A``, ``n/a``, ``#N/A`` are
-    missing; the word ``None`` is not. White space around separators goes. Rows of empty cells at the end of the file,
-    and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except in a
-    table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or times
-    without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not recognised:
-    a column with them is strings. Whole numbers with missing cells are float64, or where that would round them
-    Int64 or UInt64; those beyond 64 bits are strings.
-    A header that looks like data, or data that looks like one, what may be marks of missing cells, numbers with leading
-    zeros and cells that make text of a column of numbers or dates are warned of.
+    missing; the word ``None`` is not. White space around separators is removed. Rows of empty cells at the end of the
+    file, and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except
+    in a table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or
+    times without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not
+    recognised: a column with them is strings. Whole numbers with missing cells are float64, or where that would round
+    them Int64 or UInt64; those beyond 64 bits are strings.
+    Warnings report a header that looks like data, data that looks like a header, possible markers of missing cells,
+    numbers with leading zeros, and cells that turn a column of numbers or dates into text.
 
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.
@@ -74,7 +74,7 @@ def read_table(
         Of text: how many lines to leave out at the top.
     string_columns : collection of str
         Of text: columns to leave as they are written, although every cell may look like a number or a date: codes such
-        as ``007``, and columns that were strings in another part of the table. Names that the file has not are ignored.
+        as ``007``, and columns that were strings in another part of the table. Names that the file lacks are ignored.
     keep_blank_rows : bool
         Of text: whether rows of empty cells at the end of the file are rows too, as they are elsewhere.
 
@@ -101,7 +101,7 @@ def read_table(
     except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError) as error:
         raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
     except OSError as error:
-        # gzip, bz2 and Arrow tell of damage by an OSError without a number; the others are the system's.
+        # gzip, bz2 and Arrow report damage by an OSError without a number; those with one are the system's.
         if error.errno is None:
             raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
         raise
@@ -118,7 +118,7 @@ def read_table(
         string_columns=set(string_columns),
         keep_blank_rows=keep_blank_rows,
     )
-    # As numbers too, since the parser is not told of them.
+    # Large numbers also count as numbers: the parser does not get them.
     large = tuple(large_number(text) for text in markers.strings)
     markers = Markers(markers.strings, (*markers.numbers, *(number for number in large if number is not None)))
     return _mark(frame, markers, string_columns)
@@ -165,14 +165,14 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def _plain_forms(number: int | float) -> list[str]:
-    """How a number is written among numbers that are left as text: -9 and -9.0, but not -09."""
+    """The spellings of a number in columns left as text: -9 and -9.0, but not -09."""
     if math.isfinite(number) and number == int(number):
         return [f"{int(number)}", f"{int(number)}.0"]
     return [repr(float(number))]
 
 
 def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
-    """The frame with its index as columns, for tables here have none; one that only numbers the rows goes."""
+    """The frame with its index as columns; an index that only numbers the rows is dropped."""
     index = frame.index
     if isinstance(index, pd.RangeIndex) and index.name is None:
         return frame.reset_index(drop=True)

@@ -19,7 +19,7 @@ from missdiff_fast.table.table_cells import TableCells
 from missdiff_fast.table.threads import in_threads
 
 MAX_CATEGORIES = 32_767  # codes are int16
-# A column of strings with at least so many distinct ones, which are at least this share of its cells, names its rows.
+# A column of strings identifies rows if it has at least so many distinct ones, and they are this share of its cells.
 IDENTIFIER_COUNT, IDENTIFIER_SHARE = 30, 0.9
 
 

@@ -1,4 +1,4 @@
-"""Numbers and dates as text writes them, read exactly or not at all."""
+"""Exact reading of numbers and dates from text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-EXACT = 2**53  # from here on float64 passes over whole numbers
+EXACT = 2**53  # from here on float64 cannot represent all whole numbers
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d{1,999}", re.ASCII)
@@ -20,7 +20,7 @@ def are_whole_texts(texts: Iterable[str]) -> bool:
 
 
 def read_numbers(texts: list[str], decimal: str = ".") -> np.ndarray | None:
-    """The numbers that texts write; None if one is no number, or is beyond what holds the others.
+    """The numbers in texts; None if one is not a number, or no dtype holds them all.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def read_numbers(texts: list[str], decimal: str = ".") -> np.ndarray | None:
     Returns
     -------
     ndarray or None
-        int64, else uint64, where all are whole; else float64, each the nearest to what is written.
+        int64, else uint64, where all are whole; else float64, each the nearest to its text.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def are_large(numbers: np.ndarray) -> bool:
 
 
 def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
-    """Those of texts that write numbers, or dates, which no dtype holds, and what they are none of; else "", []."""
+    """The kind of cell that no dtype holds, in words, and such texts; "" and [] without numbers or dates."""
     plain = _plain(texts, decimal)
     if plain is not None and are_whole_texts(plain):
         least, most = np.iinfo(np.int64), np.iinfo(np.uint64)
@@ -78,23 +78,23 @@ def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
 
 
 def large_number(text: str) -> int | float | None:
-    """The number that a text writes if float64 might round it, as pandas does where it is a mark; else None."""
+    """The number in a text if float64 might round it (pandas would round such a marker); else None."""
     if not _NUMBER.fullmatch(text) or abs(float(text)) < EXACT:
         return None
     return int(text) if _WHOLE.fullmatch(text) and abs(int(text)) < 2**64 else float(text)
 
 
 def with_room(column: pd.Series) -> pd.Series:
-    """A column with integers that floats would round in a dtype that can miss some; others, pandas makes floats of."""
+    """The column, in a nullable dtype if it holds integers that floats would round (pandas makes floats of others)."""
     if not isinstance(column.dtype, np.dtype) or not are_large(column.to_numpy()):
         return column
     return column.astype("UInt64" if column.dtype.kind == "u" else "Int64")
 
 
 def _plain(texts: list[str], decimal: str) -> list[str] | None:
-    """Texts with a point for decimal mark; None if one is no number."""
+    """Texts with a point as decimal mark; None if one is not a number."""
     if decimal == ",":
-        # A point would stand before thousands.
+        # There a point separates thousands.
         if any("." in text for text in texts):
             return None
         texts = [text.replace(",", ".") for text in texts]

@@ -1,4 +1,4 @@
-"""The paper's encoding: numbers mapped to [0, 1] by their observed range, and what stands for a missing cell."""
+"""The paper's encoding: numbers mapped to [0, 1] by their observed range, and the encoding of missing cells."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.schema import Name
 
-_FARTHEST = 1e9  # squares of it, and sums of these, stay well within float32
+_FARTHEST = 1e9  # its square, and sums of such squares, stay well within float32
 
 
 @dataclass(frozen=True)
 class MinMax:
-    """Ranges of the continuous columns, and how missing cells are written.
+    """Ranges of the continuous columns, and the encoding of missing cells.
 
     A missing number is 0 in either form. With ``missing="category"``, as the paper has it, a missing category is a
     category of its own, the last of its column's, and one-hot columns hold 0 and 1. With ``missing="zero"``, as the
@@ -28,7 +28,7 @@ class MinMax:
     low, span : Tensor
         Least standardised value of each continuous column and its range, float32 ``[C]``.
     margin : Tensor
-        What is added to a number on the scale where its range is 1, float32 ``[C]``: 0, or 1 / range for "zero".
+        Added to a number scaled to a range of 1, float32 ``[C]``: 0, or 1 / range for "zero".
     layout : Layout
         Of the encoded rows, with the further categories.
     missing : {"category", "zero"}
@@ -98,7 +98,7 @@ class MinMax:
         return (x * (1 + self.margin) - self.margin) * self.span + self.low
 
     def categories(self, x: Tensor) -> Tensor:
-        """The one-hot groups of encoded rows, ``[B, D - C]``, with nothing left to stand for a missing category."""
+        """The one-hot groups of encoded rows, ``[B, D - C]``, with the missing category excluded."""
         groups = x[:, self.layout.num_continuous :].clone()
         if self.missing == "category":
             ends = self.layout.offsets(x.device)[1:] - self.layout.num_continuous

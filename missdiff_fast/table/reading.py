@@ -24,7 +24,7 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     series : Series
         The column.
     markers : Markers
-        What else counts as missing.
+        Further values that count as missing.
     parse : {"auto", "always", "never"}
         Whether strings that are all numbers are read as numbers: where markers were among them, always, or never.
     unit : str, optional
@@ -38,7 +38,7 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
     shared = _shared_objects(series.to_numpy()) if series.dtype == np.dtype(object) else None
     if shared is not None:
         objects, places = shared
-        with suppress(RefusedError):  # raised again below, where its details count all cells
+        with suppress(RefusedError):  # raised again below, with details that count all cells
             return _read(pd.Series(objects, dtype=object), markers, parse, unit).take(places).compact()
     return _read(series, markers, parse, unit).compact()
 
@@ -80,7 +80,7 @@ def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> 
             raise RefusedError("fine", str(fine))
     try:
         keys = to_keys(series, family, missing, unit)
-    except (OverflowError, ValueError) as error:  # of which pandas' OutOfBoundsDatetime is one
+    except (OverflowError, ValueError) as error:  # pandas' OutOfBoundsDatetime is one too
         cells = series.dropna() if dtype == np.dtype(object) else ()
         zoned = next((cell for cell in cells if getattr(cell, "tzinfo", None) is not None), None)
         if zoned is not None:

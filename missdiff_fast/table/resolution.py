@@ -30,7 +30,7 @@ class Resolution:
     step : int
         Of integers, dates and times: every observed key is a multiple of it.
     decimals : int
-        Of floats: how many decimals explain every observed value; -1 if more than `MAX_DECIMALS`.
+        Of floats: the number of decimals of the observed values; -1 if more than `MAX_DECIMALS`.
     zone : str
         The time zone in whose local time the step counts; "" if none.
     unit : str
@@ -80,7 +80,7 @@ class Resolution:
         mean = apart.mean()
         apart -= mean
         apart *= apart
-        # Distinct numbers deviate, but by less than half the least float64 the deviation would be 0.
+        # The deviation of distinct numbers is not 0, but may round to 0.
         mean, sd = float(mean) * scale, max(float(np.sqrt(apart.mean())) * scale, 5e-324)
         return cls(least, greatest, centre, mean, sd, step, decimals, zone, unit, name)
 

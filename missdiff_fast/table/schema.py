@@ -26,11 +26,11 @@ class Column:
     name : str or int
         As in the frame.
     kind : {"continuous", "categorical", "constant"}
-        How it is modelled; a constant column is not.
+        Its kind in the model; a constant column is not modelled.
     dtype : dtype
-        With which it comes back.
+        The dtype of the decoded column.
     family : str
-        What its cells are; see `missdiff_fast.table.dtypes`.
+        The family of its cells; see `missdiff_fast.table.dtypes`.
     parsed : bool
         Whether the frame held its numbers as strings among which missing values were marked.
     """
@@ -100,7 +100,7 @@ class Schema:
 
 
 def check_frame(frame: object) -> list[Name]:
-    """The column names of a frame, made plain; TypeError or ValueError if it is no frame with distinct names."""
+    """The column names of a frame as Python objects; TypeError or ValueError if it is no frame with distinct names."""
     if not isinstance(frame, pd.DataFrame):
         method = next((name for name in ("to_pandas", "toPandas") if hasattr(frame, name)), "")
         problem = f"expected a pandas DataFrame, got {type(frame).__name__}"
@@ -172,7 +172,7 @@ _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
 
 
 class Refusals:
-    """Collects the columns that are refused, so that one error names all of a kind."""
+    """Collects refused columns, so that one error names all of a kind."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[tuple[Name, str]]] = {}
@@ -186,7 +186,7 @@ class Refusals:
         return set(self._found) == {kind}
 
     def raise_any(self) -> None:
-        """Raise an error that tells of all faults, of the type of the first; nothing if there is none."""
+        """Raise one error, of the type of the first fault, that names all faults; return if there are none."""
         faults: list[Structured] = []
         for kind, (error, wrong, remedies) in reversed(_FAULTS.items()):
             columns = self._found.get(kind)

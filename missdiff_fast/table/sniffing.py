@@ -1,4 +1,4 @@
-"""Finding out the encoding, the separator and the decimal mark of delimited text."""
+"""Detection of the encoding, the separator and the decimal mark of delimited text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def find_separator(lines: list[str]) -> str:
     for candidate in SEPARATORS:
         try:
             counts = [len(row) for row in csv.reader(sample, delimiter=candidate, skipinitialspace=True)]
-        except csv.Error:  # a field without end, as a quote that is not closed makes it
+        except csv.Error:  # an unclosed quote makes a field too long
             continue
         body = counts[1:] or counts
         if len(set(body)) == 1 and counts[0] > 1 and abs(body[0] - counts[0]) <= 1 and counts[0] > most:

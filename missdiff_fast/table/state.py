@@ -57,7 +57,7 @@ def write_state(
 
 
 def read_state(meta: Any, tensors: Mapping[str, Tensor]) -> tuple[Schema, list[Coder], Markers]:
-    """What `write_state` wrote; ValueError if the state is not one of this format and version, or is damaged."""
+    """Read what `write_state` wrote; ValueError if it is damaged or of another format or version."""
     if not isinstance(meta, dict) or meta.get("format") != FORMAT:
         raise ValueError("not the state of a table codec")
     if meta.get("version") != VERSION:

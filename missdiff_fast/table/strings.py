@@ -1,4 +1,4 @@
-"""Strings told apart by all of their characters."""
+"""Exact comparison of strings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def factorize(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     codes, distinct : ndarray
-        Which of the distinct cells each is, int64 ``[N]``, -1 where missing; and these in the order in which they
-        appear, ``[V]``, of a string column objects.
+        The index of each cell among the distinct ones, int64 ``[N]``, -1 where missing; and the distinct cells in order
+        of appearance, ``[V]``, objects for a column of strings.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def factorize(series: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _are_c_strings(cells: np.ndarray) -> bool:
-    """Whether no cell is a string that pandas may take for another one."""
+    """Whether pandas distinguishes all strings among the cells."""
     for start in range(0, len(cells), _PIECE):
         try:
             text = "".join(cells[start : start + _PIECE].tolist())

@@ -1,4 +1,4 @@
-"""Reading a frame: each column once, into the cells that fit, encode, fill and the checks work on."""
+"""Reading a frame: each column once, into cells that learning, encoding, filling and checks share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from missdiff_fast.table.threads import in_threads
 
 @dataclass(frozen=True)
 class TableCells:
-    """A frame whose columns were read, each once.
+    """The cells of a frame, each column read once.
 
     Made by `read_frame`, or for a fitted codec by `missdiff_fast.table.Codec.read`.
 
@@ -34,7 +34,7 @@ class TableCells:
     refused : mapping
         Name to the fault of each column that could not be read.
     markers : Markers
-        What counted as missing beside NaN, None, NaT and NA.
+        Values that counted as missing beside NaN, None, NaT and NA.
     categorical_columns : frozenset
         Columns whose values are categories whatever their type.
     """

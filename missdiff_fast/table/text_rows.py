@@ -1,4 +1,4 @@
-"""Rows of delimited text: the lines that each spans, its fields, and which blank ones belong to the table."""
+"""Rows of delimited text: their lines and fields, and the blank rows that belong to the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WHITESPACE = r"\s+"
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the rows of a text lie: 1-based first and last line, number of fields, whether nothing is in them."""
+    """The rows of a text: 1-based first and last line, number of fields, and whether they are blank."""
 
     first: np.ndarray
     last: np.ndarray
@@ -48,7 +48,7 @@ def find_rows(lines: list[str], separator: str, source: str) -> Rows:
 
 
 def _require_closed_quotes(lines: list[str], start: int, separator: str, source: str) -> None:
-    """Refuse a last row that ends within quotes; it may have swallowed any number of rows."""
+    """Refuse a last row that ends within quotes; it may contain any number of rows."""
     try:
         list(csv.reader(lines[start - 1 :], delimiter=separator, skipinitialspace=True, strict=True))
     except csv.Error as error:
@@ -87,7 +87,7 @@ def find_rows_of_holes(
     below = place > full[0] if header else rows.first > skip_rows
     if width > 1:
         return rows.blank & below & (rows.fields > 1) & (keep_blank_rows | (place < full[-1]))
-    # In a single column an empty line is all that a missing cell leaves, unless it was written as a pair of quotes.
+    # In a single column a missing cell is an empty line, unless it was written as a pair of quotes.
     quoted = np.array([bool(lines[first - 1].strip()) for first in rows.first])
     # The text after the last newline is empty and is no row.
     last = len(place) - 1 - (not lines[-1]) if keep_blank_rows else np.flatnonzero(~rows.blank | quoted)[-1]
@@ -95,7 +95,7 @@ def find_rows_of_holes(
 
 
 def warn_of_blank_rows(rows: Rows, holes: np.ndarray, width: int, source: str) -> None:
-    """Warn of blank rows that are dropped: those that are no ``holes``, as `find_rows_of_holes` gives them."""
+    """Warn of dropped blank rows: those not in ``holes``, as `find_rows_of_holes` gives them."""
     dropped = rows.blank & ~holes
     if width > 1:
         count = int((dropped & (rows.fields > 1)).sum())

@@ -1,4 +1,4 @@
-"""STaSy: score-based tabular data synthesis, on a table that is first made complete."""
+"""STaSy: score-based tabular data synthesis on a completed table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class STaSy(BaseEstimator):
     ema : float
         Decay of the weights' moving average.
     alpha0, beta0 : float
-        The shares of rows that are easy, and not left out, at the start of self-paced learning.
+        The shares of easy rows and of rows in use at the start of self-paced learning.
     hidden : sequence of int
         Widths of the layers.
     likelihood_probes : int

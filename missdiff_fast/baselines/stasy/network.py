@@ -1,4 +1,4 @@
-"""STaSy's score network: ConcatSquash layers, each of which sees all that came before."""
+"""STaSy's score network: ConcatSquash layers, each of which sees the outputs of all earlier ones."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def solve(field: Field, x: Tensor, start: float, stop: float, *, rtol: float = 1
     x : Tensor
         The state at ``start``, floating, any shape.
     start, stop : float
-        ``stop`` may be the earlier one.
+        ``stop`` may precede ``start``.
     rtol, atol : float
         The error allowed per step: ``atol + rtol |x|``.
 

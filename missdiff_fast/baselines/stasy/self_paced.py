@@ -1,4 +1,4 @@
-"""Self-paced learning: rows that are easy now count first, all rows in the end (Kim et al., 2023, section 3.3)."""
+"""Self-paced learning: first rows of small loss, then all rows (Kim et al., 2023, section 3.3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-_RATE = (math.e - 1) / 10_000  # the share reaches 1 within 10,000 steps, whatever it began with
+_RATE = (math.e - 1) / 10_000  # the share reaches 1 within 10,000 steps from any start
 
 
 def share(step: int, start: float) -> float:

@@ -16,13 +16,13 @@ from missdiff_fast.baselines._training import epoch
 from missdiff_fast.baselines.stasy import self_paced
 from missdiff_fast.baselines.stasy.sde import START, VESDE, random_signs
 
-_CLIP = 1.0  # greatest norm of a gradient
-_TILE = 4096  # rows whose likelihood is computed at a time
+_CLIP = 1.0  # maximum norm of a gradient
+_TILE = 4096  # rows of one likelihood computation
 
 
 @dataclass(frozen=True)
 class StasyPhase:
-    """How one phase is trained; names as of `missdiff_fast.baselines.STaSy`.
+    """Settings of one phase of training, with the names of `missdiff_fast.baselines.STaSy`.
 
     ``self_paced`` of None gives all rows weight 1. ``ema`` of None keeps the weights of the last step.
     """
