@@ -292,7 +292,7 @@ def test_errors_beyond_those_of_pytorch_are_refused() -> None:
 def test_the_commit_is_a_variables_where_there_is_no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     from missdiff_fast.reproduce import environment
 
-    monkeypatch.setattr(environment, "_output", lambda *_: "")
+    monkeypatch.setattr(environment, "output_of", lambda *_: "")
     monkeypatch.delenv("MISSDIFF_COMMIT", raising=False)
     assert environment.commit() == "unknown"
     monkeypatch.setenv("MISSDIFF_COMMIT", "abc1234")
