@@ -93,7 +93,7 @@ def run_alone(script: str, **options: object) -> dict[str, Any]:
 
 def show(row: dict[str, Any]) -> None:
     """Print a row as soon as it is measured."""
-    rounded = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+    rounded = {name: round(float(value), 4) if isinstance(value, float) else value for name, value in row.items()}
     print(rounded, flush=True)
 
 
