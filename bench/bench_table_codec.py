@@ -7,27 +7,17 @@ import pandas as pd
 import pytest
 import torch
 from baseline_codec import PandasCodec, fill
+from codec_scale import encode, fit
 from timing import Timer
 from torch import Tensor
 from workload import Workload
 
 from missdiff_fast import ops
-from missdiff_fast._engine.backend import NativeBackend
 from missdiff_fast.datasets import simulate_mimic4ed
-from missdiff_fast.table import Codec, EncodedTable, read_frame
+from missdiff_fast.table import EncodedTable
 
 IMPLEMENTATIONS = ["native", "pandas"]
 SEED = 1
-
-
-def fit(frame: pd.DataFrame) -> Codec:
-    """Our codec, from reading the frame on."""
-    return Codec.fit(read_frame(frame), ops=NativeBackend())
-
-
-def encode(codec: Codec, frame: pd.DataFrame, seed: int | None) -> EncodedTable:
-    """The frame encoded by ours, from reading it on."""
-    return codec.encode(codec.read(frame), seed=seed)
 
 
 class Both:

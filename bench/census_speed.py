@@ -9,7 +9,6 @@ not count. ``--save`` writes bench/results/census_speed.{csv,md}.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
@@ -21,7 +20,7 @@ import warnings
 from pathlib import Path
 
 import pandas as pd
-import torch
+from script import begin, keep, peak, show
 from store import describe, markdown
 
 from missdiff_fast import MissDiff
@@ -30,7 +29,6 @@ from missdiff_fast.evaluate import fidelity
 from missdiff_fast.missingness import hide
 from missdiff_fast.table.io import read_table
 
-RESULTS = Path(__file__).parent / "results"
 ROWS, CALLS = 16_000, 5
 
 
@@ -40,7 +38,7 @@ def timed(threads: int, *arguments: object) -> tuple[float, float]:
     began = time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     subprocess.run(command, check=True, env=environment, stderr=subprocess.DEVNULL)  # it warns of "?", here a category
-    return time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+    return time.perf_counter() - began, peak(resource.RUSAGE_CHILDREN) / 1024e3
 
 
 def run(seed: int, threads: int, folder: Path) -> dict[str, object]:
@@ -74,23 +72,14 @@ def run(seed: int, threads: int, folder: Path) -> dict[str, object]:
 
 def main() -> None:
     """Run what the command line asks for, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--save", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    machine = describe()  # before results are written, which would look like a change of the commit
-    rows = []
-    for seed in arguments.seeds:
+    options, rows = begin(__doc__, seeds=[0, 1, 2], threads=2), []
+    for seed in options.seeds:
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(run(seed, arguments.threads, Path(folder)))
-        print({name: round(value, 3) if isinstance(value, float) else value for name, value in rows[-1].items()})
-    if arguments.save:
-        RESULTS.mkdir(exist_ok=True)
+            rows.append(run(seed, options.threads, Path(folder)))
+        show(rows[-1])
+    if options.save:
         table = pd.DataFrame(rows)
-        table.round(4).to_csv(RESULTS / "census_speed.csv", index=False)
-        (RESULTS / "census_speed.md").write_text(f"{machine}\n\n{markdown(table)}\n")
+        keep("census_speed", table, describe(options.facts), markdown(table))
 
 
 if __name__ == "__main__":

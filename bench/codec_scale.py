@@ -9,7 +9,6 @@ bench/results/codec_scale.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 import store
 import torch
-from fresh import Steps, run_alone
+from script import Steps, begin, run_alone
 from timing import FULL_SIZE
 from torch import Tensor
 
@@ -65,25 +64,26 @@ def check(frame: pd.DataFrame, decoded: pd.DataFrame, filled: pd.DataFrame) -> N
 
 
 def fit(frame: pd.DataFrame) -> Codec:
+    """A codec, from reading the frame on."""
     return Codec.fit(read_frame(frame), ops=NativeBackend())
+
+
+def encode(codec: Codec, frame: pd.DataFrame, seed: int | None) -> EncodedTable:
+    """The frame encoded, from reading it on."""
+    return codec.encode(codec.read(frame), seed=seed)
 
 
 def fill(codec: Codec, frame: pd.DataFrame, decoded: pd.DataFrame) -> pd.DataFrame:
     return codec.fill(codec.read(frame), decoded)
 
 
-def encode(codec: Codec, frame: pd.DataFrame) -> EncodedTable:
-    return codec.encode(codec.read(frame), seed=1)
-
-
-def run(rows: int, threads: int) -> dict[str, Any]:
+def run(rows: int) -> dict[str, Any]:
     """Seconds of each step and the peak after it, and what the frame takes, in bytes."""
-    torch.set_num_threads(threads)
     steps = Steps()
     steps.take("import", int)
     frame = steps.take("make the frame", make_frame, rows)
     codec = steps.take("fit", fit, frame)
-    table = steps.take("encode", encode, codec, frame)
+    table = steps.take("encode", encode, codec, frame, 1)
     bin_index, codes = steps.take("find bin_index", find, codec, table)
     del table
     decoded = steps.take("decode", codec.decode, bin_index, codes)
@@ -95,29 +95,22 @@ def run(rows: int, threads: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run what the command line asks for, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=10_000_000, help="of the largest table")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--save", action="store_true")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    most, threads = arguments.rows, arguments.threads
-    if arguments.child:
-        print(json.dumps(run(most, threads)))
+    options = begin(__doc__, rows=10_000_000, threads=2, child=False)
+    most, runs = options.rows, []
+    if options.child:
+        print(json.dumps(run(most)))
         return
-    torch.set_num_threads(threads)
-    known, runs = store.facts(), []
-    print(store.describe(known))
+    print(store.describe(options.facts))
     for rows in sorted({most // 100, min(FULL_SIZE, most), most}):
-        found = run_alone(__file__, rows=rows, threads=threads)
+        found = run_alone(__file__, rows=rows, threads=options.threads)
         runs.append(found)
         print(f"\n{rows:,} rows; the frame takes {found['frame'] / 1e9:.2f} GB")
         print(f"{'':<16}{'seconds':>10}{'ns a cell':>12}{'peak, GB':>12}")
         for name, figures in found["steps"].items():
             seconds, peak = figures["seconds"], figures["peak"]
             print(f"{name:<16}{seconds:>10.2f}{1e9 * seconds / (73 * rows):>12.1f}{peak / 1e9:>12.2f}", flush=True)
-    if arguments.save:
-        store.write(store.CODEC, {**known, "runs": runs})
+    if options.save:
+        store.write(store.CODEC, {**options.facts, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from store import markdown_table
 
 Run = Mapping[str, Any]
 _MISSING = "-"
@@ -26,7 +27,7 @@ def table(quality: pd.DataFrame, speed: pd.DataFrame, scale: Run, full: Run, car
     header = ["", "missdiff_fast", "compared with"]
     rows = [*_quality(quality), *_speed(speed), *_scale(scale), *_ratios(full)]
     rows.append(["On a GPU", "see [benchmarks](docs/benchmarks.md#on-a-gpu)" if cards else "not measured", _MISSING])
-    return "\n".join("| " + " | ".join(line) + " |" for line in (header, ["---"] * 3, *rows))
+    return markdown_table(header, rows)
 
 
 def _quality(quality: pd.DataFrame) -> list[list[str]]:
@@ -49,7 +50,7 @@ def _quality(quality: pd.DataFrame) -> list[list[str]]:
 
 
 def _speed(speed: pd.DataFrame) -> list[list[str]]:
-    took = _span(speed["csv_to_rows_s"]) if len(speed) else _MISSING
+    took = _seconds(speed["csv_to_rows_s"]) if len(speed) else _MISSING
     return [["Census, from a CSV file to one of 16,000 synthetic rows", took, _MISSING]]
 
 
@@ -57,7 +58,7 @@ def _scale(scale: Run) -> list[list[str]]:
     runs = scale.get("runs", [])
     most = [run for run in runs if run["rows"] == max(run["rows"] for run in runs)]
     size = f"{most[0]['rows']:,} rows, 73 columns" if most else "73 columns"
-    took = {step: _span(run["steps"][step]["seconds"] for run in most) for step in ("fit", "sample")}
+    took = {step: _seconds(run["steps"][step]["seconds"] for run in most) for step in ("fit", "sample")}
     return [[f"{size}, fit", took["fit"], _MISSING], [f"{size}, as many rows drawn", took["sample"], _MISSING]]
 
 
@@ -75,9 +76,12 @@ def _ratios(full: Run) -> list[list[str]]:
     return lines
 
 
-def _span(seconds: Any) -> str:
-    """The least and the most, in whole seconds."""
-    found = sorted(seconds)
-    if not found:
-        return _MISSING
-    return " to ".join(dict.fromkeys(f"{end:.0f}" for end in (found[0], found[-1]))) + " s"
+def _seconds(seconds: Iterable[float]) -> str:
+    found = span(seconds)
+    return f"{found} s" if found else _MISSING
+
+
+def span(numbers: Iterable[float], digits: int = 0) -> str:
+    """The least to the greatest, or the one number that both are; empty without numbers."""
+    found = sorted(numbers)
+    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (*found[:1], *found[-1:])))

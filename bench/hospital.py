@@ -12,19 +12,15 @@ differ by 0.075 on average.
 
 from __future__ import annotations
 
-import argparse
-import time
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 from scipy.stats import ks_2samp
+from script import Steps, begin, keep, show
 from store import describe, markdown
 
 from missdiff_fast import MissDiff
 from missdiff_fast.table.io import read_table
 
-RESULTS = Path(__file__).parent / "results"
 _MIN_ROWS = 200
 
 
@@ -51,38 +47,25 @@ def measure(real: pd.DataFrame, synthetic: pd.DataFrame) -> dict[str, object]:
 
 def main() -> None:
     """Run what the command line asks for, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("path", type=Path)
-    parser.add_argument("--rows", type=int, default=60_000)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
-    parser.add_argument("--save", action="store_true")
-    arguments = parser.parse_args()
-    machine = describe()  # before results are written, which would look like a change of the commit
-    table = read_table(arguments.path)
-    real = table.drop(columns="patient").sample(arguments.rows, random_state=0).reset_index(drop=True)
+    options = begin(__doc__, "path", rows=60_000, seeds=[0, 1, 2, 3, 4])
+    table = read_table(options.path)
+    real = table.drop(columns="patient").sample(options.rows, random_state=0).reset_index(drop=True)
     unseen = [c for c in real.columns if real[c].isna().all()]
     if unseen:
         print(f"never observed in these rows, left out: {unseen}")
         real = real.drop(columns=unseen)
-    missing = float(real.isna().to_numpy().mean())
-    print(f"{len(real)} rows, {real.shape[1]} columns, {missing:.1%} missing")
+    size = f"{len(real)} rows, {real.shape[1]} columns, {real.isna().to_numpy().mean():.1%} of cells missing."
+    print(size)
     rows = []
-    for seed in arguments.seeds:
-        began = time.perf_counter()
-        model = MissDiff(random_state=seed).fit(real)
-        fitted = time.perf_counter()
-        synthetic = model.sample(len(real))
-        seconds = {"fit_s": fitted - began, "sample_s": time.perf_counter() - fitted}
-        rows.append({"seed": seed, **measure(real, synthetic), **seconds})
-        print(
-            {key: round(value, 4) if isinstance(value, float) else value for key, value in rows[-1].items()}, flush=True
-        )
-    result = pd.DataFrame(rows)
-    if arguments.save:
-        RESULTS.mkdir(exist_ok=True)
-        result.round(5).to_csv(RESULTS / "hospital_quality.csv", index=False)
-        facts = f"{len(real)} rows, {real.shape[1]} columns, {missing:.1%} of cells missing."
-        (RESULTS / "hospital_quality.md").write_text(f"{machine}\n\n{facts}\n\n{markdown(result)}\n")
+    for seed in options.seeds:
+        steps = Steps()
+        model = steps.take("fit", MissDiff(random_state=seed).fit, real)
+        synthetic = steps.take("sample", model.sample, len(real))
+        rows.append({"seed": seed, **measure(real, synthetic), **steps.seconds()})
+        show(rows[-1])
+    if options.save:
+        result = pd.DataFrame(rows)
+        keep("hospital_quality", result, describe(options.facts), size, markdown(result))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,11 @@ writes bench/results/mimic_scale.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import Any
 
 import store
-import torch
-from fresh import Steps, run_alone
+from script import Steps, begin, run_alone, show
 from timing import FULL_SIZE
 
 from missdiff_fast import MissDiff
@@ -26,9 +24,8 @@ from missdiff_fast.evaluate import fidelity
 COMPARED = 20_000
 
 
-def run(rows: int, seed: int, threads: int) -> dict[str, Any]:
+def run(rows: int, seed: int) -> dict[str, Any]:
     """Seconds, peak memory and fidelity of one fit and its draws."""
-    torch.set_num_threads(threads)
     frame, steps = simulate_mimic4ed(rows, random_state=seed), Steps()
     model = steps.take("fit", MissDiff(random_state=seed, verbose=False).fit, frame)
     drawn = steps.take("sample", model.sample, rows)
@@ -40,25 +37,18 @@ def run(rows: int, seed: int, threads: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run what the command line asks for, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=FULL_SIZE, help="of the largest table")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--save", action="store_true")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    rows, seeds, threads = arguments.rows, arguments.seeds, arguments.threads
-    if arguments.child:
-        print(json.dumps(run(rows, seeds[0], threads)))
+    options = begin(__doc__, rows=FULL_SIZE, seeds=[0, 1, 2], threads=2, child=False)
+    rows, seeds, threads = options.rows, options.seeds, options.threads
+    if options.child:
+        print(json.dumps(run(rows, seeds[0])))
         return
-    torch.set_num_threads(threads)
-    known, runs = store.facts(), []
-    print(store.describe(known))
+    print(store.describe(options.facts))
+    runs = []
     for size, seed in [(rows // 10, seeds[0]), *((rows, seed) for seed in seeds)]:
         runs.append(run_alone(__file__, rows=size, seeds=seed, threads=threads))
-        print(runs[-1], flush=True)
-    if arguments.save:
-        store.write(store.SCALE, {**known, "runs": runs})
+        show(runs[-1])
+    if options.save:
+        store.write(store.SCALE, {**options.facts, "runs": runs})
 
 
 if __name__ == "__main__":

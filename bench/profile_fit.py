@@ -9,7 +9,6 @@ for others to look in from outside (docs/benchmarks.md). ``--save`` writes bench
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import pstats
 import re
@@ -17,13 +16,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import store
-import torch
+from script import Steps, begin
 from timing import FULL_SIZE
 
 import missdiff_fast
@@ -96,41 +94,31 @@ def symbols(report: str, shown: int = SHOWN) -> list[dict[str, Any]]:
 
 def fit_and_sample(rows: int, steps: int | None, call: Callable[[Callable[[], Any]], Any]) -> dict[str, float]:
     """Seconds of both, each called by ``call``."""
-    frame, seconds = simulate_mimic4ed(rows, random_state=0), {}
+    frame, took = simulate_mimic4ed(rows, random_state=0), Steps()
     model = MissDiff(steps=steps, random_state=0, verbose=False)
-    for name, function in {"fit": lambda: model.fit(frame), "sample": lambda: model.sample(rows)}.items():
-        began = time.perf_counter()
-        call(function)
-        seconds[name] = round(time.perf_counter() - began, 2)
-    return seconds
+    took.take("fit", call, lambda: model.fit(frame))
+    took.take("sample", call, lambda: model.sample(rows))
+    return {name: round(step["seconds"], 2) for name, step in took.found.items()}
 
 
 def main() -> None:
     """Run what the command line asks for, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=FULL_SIZE)
-    parser.add_argument("--steps", type=int, help="of training; the default model's own by default")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--bare", action="store_true")
-    parser.add_argument("--save", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    known = store.facts()
-    if arguments.bare:
-        print(fit_and_sample(arguments.rows, arguments.steps, lambda function: function()))
+    options = begin(__doc__, rows=FULL_SIZE, steps=int, threads=2, bare=False)
+    if options.bare:
+        print(fit_and_sample(options.rows, options.steps, lambda function: function()))
         return
     profiler = cProfile.Profile()
-    seconds = fit_and_sample(arguments.rows, arguments.steps, profiler.runcall)
-    found = {**known, "rows": arguments.rows, "seconds": seconds, "functions": table(pstats.Stats(profiler))}
-    options = [f"--rows={arguments.rows}", f"--threads={arguments.threads}"]
-    options += [f"--steps={arguments.steps}"] if arguments.steps else []
-    found["symbols"] = sampled([sys.executable, __file__, "--bare", *options])
+    seconds = fit_and_sample(options.rows, options.steps, profiler.runcall)
+    found = {**options.facts, "rows": options.rows, "seconds": seconds, "functions": table(pstats.Stats(profiler))}
+    again = [f"--rows={options.rows}", f"--threads={options.threads}"]
+    again += [f"--steps={options.steps}"] if options.steps else []
+    found["symbols"] = sampled([sys.executable, __file__, "--bare", *again])
     print(store.describe(found), seconds, sep="\n")
     for part in found["functions"]:
         print(f"{part['share']:7.1%} {part['seconds']:9.2f} s {part['calls']:9,} calls  {part['function']}")
     for part in found["symbols"]:
         print(f"{part['share']:7.1%} {part['file']}: {part['symbol']}")
-    if arguments.save:
+    if options.save:
         store.write(store.PROFILE, found)
 
 

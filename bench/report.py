@@ -12,15 +12,17 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import figures
 import pandas as pd
 import store
+from figures import span
 from gpu import summary
 from matplotlib.figure import Figure
+from script import draw
 from store import describe, markdown_table
 from timing import IMPLEMENTATIONS, OTHERS, STATISTICS
 
@@ -172,9 +174,9 @@ def census(runs: pd.DataFrame) -> str:
     """One sentence: from CSV to CSV, by how much memory, and the fidelity."""
     return (
         f"Census, {len(runs)} seeds, by the command line on two cores: from a CSV file with holes to one of 16,000 "
-        f"synthetic rows in {_span(runs['csv_to_rows_s'])} seconds, start of Python included, at a fidelity of "
-        f"{_span(runs['fidelity'], 1)} and within {math.ceil(runs['peak_mb'].max())} MB; "
-        f"a loaded model draws 16,000 rows in {_span(runs['draw_s'], 2)} seconds."
+        f"synthetic rows in {span(runs['csv_to_rows_s'])} seconds, start of Python included, at a fidelity of "
+        f"{span(runs['fidelity'], 1)} and within {math.ceil(runs['peak_mb'].max())} MB; "
+        f"a loaded model draws 16,000 rows in {span(runs['draw_s'], 2)} seconds."
     )
 
 
@@ -188,12 +190,6 @@ def _entries(run: Run) -> list[tuple[Mapping[str, Any], str]]:
 def _rivals(run: Run) -> list[str]:
     """The usual ones, and what others were measured."""
     return [*IMPLEMENTATIONS[1:], *(name for name in OTHERS if any(name in e["ratios"] for e in run["ops"].values()))]
-
-
-def _span(numbers: Iterable[float], digits: int = 0) -> str:
-    """From the least to the largest, or the one number that both are."""
-    found = sorted(numbers)
-    return " to ".join(dict.fromkeys(f"{end:.{digits}f}" for end in (found[0], found[-1])))
 
 
 def _percent(share: float, digits: int = 0) -> str:
@@ -230,7 +226,7 @@ def plot_shares(run: Run, path: Path) -> None:
     axes.set(xlabel="per cent of the rate of a copy, of sgemm, or of the noise alone")
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(_conditions(run).partition("; ")[0], loc="left", fontsize=8)
-    figure.savefig(path, dpi=110, format="png")
+    draw(figure, path)
 
 
 def main() -> None:

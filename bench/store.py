@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
-from functools import partial
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
+from missdiff_fast import __version__
+from missdiff_fast.ops._library import build_info
 from missdiff_fast.reproduce import environment
 
 RESULTS = Path(__file__).parent / "results"
@@ -22,12 +28,53 @@ QUALITY = RESULTS / "census_quality.csv"
 # A change anywhere but in what the benchmarks write themselves marks the commit.
 _SOURCES = (":/", *(f":(top,exclude){path}" for path in ("bench/results", "docs", "README.md")))
 
-facts = partial(environment.facts, sources=_SOURCES)
+
+def facts(device: torch.device | None = None) -> dict[str, Any]:
+    """Machine, versions, threads and commit; of a GPU also its name, driver and compiler."""
+    found: dict[str, Any] = {
+        "machine": {"processor": environment.processor(), "cores": os.cpu_count(), "simd": build_info()["simd"]},
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            **{name: environment.version_of(name) for name in ("numpy", "pandas")},
+            "missdiff_fast": __version__,
+        },
+        "threads": torch.get_num_threads(),
+        "commit": environment.commit(_SOURCES),
+    }
+    if device is None or device.type != "cuda":
+        return found
+    properties = torch.cuda.get_device_properties(device)
+    driver = environment.output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    found["card"] = {
+        "name": properties.name,
+        "capability": f"{properties.major}.{properties.minor}",
+        "memory": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count,
+        "driver": driver.partition("\n")[0],
+    }
+    found["versions"] |= {"cuda": torch.version.cuda or "none", "nvcc": _nvcc()}
+    return found
 
 
-def describe(known: dict[str, Any] | None = None) -> str:
+def _nvcc() -> str:
+    """Release of CUDA's compiler."""
+    path = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    found = re.search(r"release ([\d.]+)", environment.output_of(path, "--version"))
+    return found[1] if found else "unknown"
+
+
+def describe(known: Mapping[str, Any] | None = None) -> str:
     """One line: machine, versions, commit; of this process, or of stored facts."""
-    return environment.describe(facts() if known is None else known)
+    known = known or facts()
+    machine, versions = known["machine"], dict(known["versions"])
+    own = versions.pop("missdiff_fast")
+    card = f"{known['card']['name']}, driver {known['card']['driver']}; " if "card" in known else ""
+    return (
+        f"{card}{machine['processor']}, {machine['cores']} cores, {known['threads']} threads, SIMD {machine['simd']}; "
+        f"Python {versions.pop('python')}, {', '.join(f'{name} {number}' for name, number in versions.items())}, "
+        f"missdiff_fast {own} at {known['commit']}"
+    )
 
 
 def markdown(frame: pd.DataFrame) -> str:

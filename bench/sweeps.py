@@ -9,7 +9,6 @@ continuous, the others of two categories. The rivals support pairs only, so more
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import sys
@@ -25,7 +24,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FixedLocator
 from report import PLOT
-from store import describe
+from script import begin, draw, tidy
 from timing import take_turns
 from workload import LAYOUT, Workload, make_workload
 
@@ -142,31 +141,24 @@ def plot(table: pd.DataFrame, machine: str, path: Path) -> None:
         panel.xaxis.set_major_locator(FixedLocator(sorted(set(part["value"]))))
         panel.xaxis.set_major_formatter(EngFormatter(places=0, sep=""))
         panel.minorticks_off()
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(alpha=0.3)
+        tidy(panel)
     figure.axes[0].set_ylabel("nanoseconds for a cell")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     handles.append(Line2D([], [], color="grey", linestyle="--"))
     figure.legend(handles, [*labels, "eager PyTorch"], loc="outside lower center", ncols=6, frameon=False)
     figure.suptitle(machine, x=0.01, ha="left", fontsize=8)
-    figure.savefig(path, dpi=110, format="png")
+    draw(figure, path)
 
 
 def main() -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--save", action="store_true")
-    parser.add_argument("--results", type=Path, default=store.RESULTS / "sweeps.csv")
-    parser.add_argument("--plot", type=Path, default=PLOT)
-    arguments = parser.parse_args()
     torch.set_num_threads(max(SWEEPS["threads"]))
-    machine = describe()
-    table = measure(arguments.tiny)
-    if arguments.save:
-        arguments.results.parent.mkdir(exist_ok=True)
-        table.to_csv(arguments.results, index=False, float_format="%.6g")
-        plot(table, machine, arguments.plot)
+    options = begin(__doc__, tiny=False, results=store.RESULTS / "sweeps.csv", plot=PLOT)
+    table = measure(options.tiny)
+    if options.save:
+        options.results.parent.mkdir(exist_ok=True)
+        table.to_csv(options.results, index=False, float_format="%.6g")
+        plot(table, store.describe(options.facts), options.plot)
 
 
 if __name__ == "__main__":

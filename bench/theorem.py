@@ -11,13 +11,12 @@ missing completely at random. ``--save`` writes bench/results/theorem.{csv,md}.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from script import begin, keep
 from store import describe, markdown
 
 from missdiff_fast import MissDiff
@@ -25,7 +24,6 @@ from missdiff_fast.diffusion.process import variance_preserving
 from missdiff_fast.missingness import hide
 from missdiff_fast.theory import MaskedGaussian, drawn_moments
 
-RESULTS = Path(__file__).parent / "results"
 CORRELATION = 0.9
 _METHODS: dict[str, dict[str, Any]] = {
     "paper preset": {"preset": "paper", "epochs": 250},
@@ -65,31 +63,22 @@ def trained(ratio: float, seed: int, num_rows: int) -> list[dict[str, object]]:
 
 def main() -> None:
     """Run what the command line asks for, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ratios", nargs="+", type=float, default=[0.2, 0.5, 0.8])
-    parser.add_argument("--centres", nargs="+", type=float, default=[0.0, 3.0, 10.0, 30.0])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--save", action="store_true")
-    arguments = parser.parse_args()
-    machine = describe()  # before a file is written, which would mark the commit as changed
-    exact = theory(arguments.ratios, arguments.centres)
+    options = begin(__doc__, ratios=[0.2, 0.5, 0.8], centres=[0.0, 3.0, 10.0, 30.0], seeds=[0, 1, 2], rows=2000)
+    exact = theory(options.ratios, options.centres)
     print(exact.round(3).to_string(index=False), flush=True)
     rows = []
-    for ratio in arguments.ratios:
-        for seed in arguments.seeds:
-            rows += trained(ratio, seed, arguments.rows)
+    for ratio in options.ratios:
+        for seed in options.seeds:
+            rows += trained(ratio, seed, options.rows)
             print(pd.DataFrame(rows[-len(_METHODS) :]).round(3).to_string(index=False, header=False), flush=True)
     table = pd.DataFrame(rows)
     means = table.groupby(["method", "missing"], sort=False)[["std", "correlation"]].agg(["mean", "min", "max"])
     means.columns = [" ".join(column) for column in means.columns]
     print(means.round(3).to_string())
-    if arguments.save:
-        RESULTS.mkdir(exist_ok=True)
-        table.round(5).to_csv(RESULTS / "theorem.csv", index=False)
-        report = [machine, "In theory, by the exact minimiser:", markdown(exact.round(3))]
-        report += [f"Trained on {arguments.rows} rows:", markdown(means.round(3).reset_index())]
-        (RESULTS / "theorem.md").write_text("\n\n".join(report) + "\n")
+    if options.save:
+        sections = [describe(options.facts), "In theory, by the exact minimiser:", markdown(exact.round(3))]
+        sections += [f"Trained on {options.rows} rows:", markdown(means.round(3).reset_index())]
+        keep("theorem", table, *sections)
 
 
 if __name__ == "__main__":

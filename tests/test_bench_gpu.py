@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -20,35 +18,22 @@ import pandas as pd
 import pytest
 import torch
 from batches import LAYOUTS, make_batch
+from benchmarks import BENCH, ROOT, bench_on_the_path, load, run_pytest  # noqa: F401
 
 from missdiff_fast.diffusion.states import HIDDEN
 from missdiff_fast.networks import Denoiser
 
-ROOT = Path(__file__).parent.parent
-BENCH = ROOT / "bench"
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _bench_on_the_path() -> Iterator[None]:
-    """Modules of bench have no package; none stays imported."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(BENCH))
-    yield
-    sys.path.remove(str(BENCH))
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(BENCH)):
-            del sys.modules[name]
 
 
 @pytest.fixture
 def plan() -> ModuleType:
-    return importlib.import_module("plan")
+    return load("plan")
 
 
 @pytest.fixture
 def workload() -> Any:
-    return importlib.import_module("workload").make_workload(64)
+    return load("workload").make_workload(64)
 
 
 def test_predicted_times_by_hand(plan: ModuleType) -> None:
@@ -61,9 +46,7 @@ def test_predicted_times_by_hand(plan: ModuleType) -> None:
 
 
 def test_the_bytes_and_products_are_those_of_the_cpus_tables(plan: ModuleType, workload: Any) -> None:
-    losses, perturb, step, roofline = (
-        importlib.import_module(name) for name in ("bench_loss", "bench_perturb", "bench_step", "roofline")
-    )
+    losses, perturb, step, roofline = (load(name) for name in ("bench_loss", "bench_perturb", "bench_step", "roofline"))
     half = workload.halved()
     moved = {
         "perturb": perturb.moved_bytes(workload),
@@ -100,24 +83,22 @@ def test_a_dry_run_builds_and_lists_everything(plan: ModuleType, tmp_path: Path,
     assert all(text in done.stdout for text in (*expected, "tests/test_perturb.py")), done.stdout
 
 
-def card_benchmarks(*options: str) -> subprocess.CompletedProcess[str]:
-    """The card's benchmarks on the CPU."""
-    command = [sys.executable, "-m", "pytest", "bench", "--device", "trial", "-q", "-p", "no:cacheprovider", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def card_benchmarks(store: Path, *options: str, **more: Any) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """The card's benchmarks on the CPU, and the run that they store."""
+    arguments = ["bench", "--device", "trial", "-q", "--rows", "64", "--save-results", "--store", store, *options]
+    done = run_pytest(*arguments, cwd=ROOT, **more)
+    return done, json.loads(store.read_text())["full"]
 
 
 def test_a_run_stores_what_it_measures_and_goes_on_with_the_rest(tmp_path: Path, native: ModuleType) -> None:
     store = tmp_path / "ops.json"
-    keep = ["--rows", "64", "--save-results", "--store", str(store)]
-    late = card_benchmarks(*keep, "-k", "noise_bits or (perturb and not compile)", "--seconds", "0")
+    late, run = card_benchmarks(store, "-k", "noise_bits or (perturb and not compile)", "--seconds", "0")
     assert "too little time is left" in late.stdout, late.stdout + late.stderr
-    run = json.loads(store.read_text())["full"]
     assert run["pending"] == ["bench_noise_bits_on_card", "bench_perturb[native]", "bench_perturb[eager]"]
     run["pending"].remove("bench_noise_bits_on_card")
     store.write_text(json.dumps({"full": run}))
-    done = card_benchmarks(*keep, "--resume")
+    done, run = card_benchmarks(store, "--resume")
     assert done.returncode == 0, done.stdout + done.stderr
-    run = json.loads(store.read_text())["full"]
     entry = run["ops"]["perturb"]
     assert run["pending"] == []
     assert "noise" not in run
@@ -131,54 +112,16 @@ def test_no_time_is_stored_of_an_op_that_is_wrong(tmp_path: Path, native: Module
         "from missdiff_fast.ops import reference\nright = reference.perturb\n"
         "reference.perturb = lambda *a, **o: right(*a, **o) * 1.5\n"
     )
-    store = tmp_path / "ops.json"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "bench",
-        "--device",
-        "trial",
-        "-q",
-        "-p",
-        "spoilt",
-        "-k",
-        "perturb[native]",
-    ]
-    command += ["--rows", "64", "--save-results", "--store", str(store), "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    run = json.loads(store.read_text())["full"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    done, run = card_benchmarks(tmp_path / "ops.json", "-p", "spoilt", "-k", "perturb[native]", env=environment)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     assert run["ops"] == {}
     assert "AssertionError" in run["failed"]["bench_perturb[native]"]
     assert "FAILED: bench_perturb[native]" in done.stdout
 
 
-def test_the_page_and_the_table_with_and_without_a_card(tmp_path: Path) -> None:
-    summary, store = importlib.import_module("gpu.summary"), importlib.import_module("store")
-    assert store.cards(tmp_path) == []
-    without = summary.markdown(store.cards(tmp_path))
-    assert without.startswith("No GPU figure has been measured yet")
-    ops = {
-        "perturb": {"seconds": {"native": 1e-4}, "ratios": {"eager": 10.0, "compile": 3.0}},
-        "mlp_sample, width 96": {
-            "seconds": {"native": 4e-3},
-            "ratios": {"eager fp32, whole": 10.0, "graph bf16, tiles": 3.0, "compile bf16, whole": 2.0},
-        },
-    }
-    run = store.facts() | {"card": {"name": "NVIDIA H200", "driver": "580.1"}, "rows": 353_150, "ops": ops}
-    run |= {"ceilings": {"copy": 4e12, "bf16": 8e14, "tf32": 4e14}, "failed": {"paper": "why"}, "pending": ["decode"]}
-    store.write(tmp_path / store.card_file("NVIDIA H200").name, {"full": run})
-    page = summary.markdown(store.cards(tmp_path))
-    assert "NVIDIA H200" in page
-    assert "0.1000 | 2,702 GB/s | 68 % | 10.00 (eager) | 3.00 (compile) |" in page
-    lines = summary.lines(run)
-    assert lines[-2:] == ["FAILED: paper", "not measured: decode"]
-
-
 def test_files_that_lack_a_package_are_left_out(tmp_path: Path) -> None:
-    pick = importlib.import_module("gpu.pick_tests").pick
+    pick = load("gpu.pick_tests").pick
     (tmp_path / "helper.py").write_text("import no_such_package\n")
     (tmp_path / "test_a.py").write_text("import json\n\ndef test(device): pass\n")
     (tmp_path / "test_b.py").write_text("from helper import x\n\ndef test(device): pass\n")
@@ -206,7 +149,7 @@ def test_fidelity_is_that_of_sdmetrics(strength: float) -> None:
             pd.DataFrame({"x": x, "grade": grade, "y": y, "flag": flag, "n": random.poisson(1.0 + seed, size)})
         )
     numbers = ["x", "y", "n"]
-    own = importlib.import_module("fidelity").fidelity
+    own = load("fidelity").fidelity
     for name, value in truth(*tables, continuous=numbers).iloc[0].items():
         assert own(*tables, numbers)[name] == pytest.approx(value, abs=1e-7, nan_ok=True), name
     with pytest.raises(ValueError, match="column 'x' has missing cells"):
@@ -223,7 +166,7 @@ def test_fidelity_is_that_of_sdmetrics(strength: float) -> None:
 def test_the_small_cases_are_right_and_notice_what_is_wrong(
     name: str, native: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_case, right = importlib.import_module("gpu.small_case"), getattr(native, name)
+    small_case, right = load("gpu.small_case"), getattr(native, name)
     batch = make_batch(LAYOUTS["mixed"])
     small_case.CASES[name](batch, CPU)
     monkeypatch.setattr(native, name, lambda *arguments, **options: _spoilt(right(*arguments, **options)))
@@ -239,7 +182,7 @@ def _spoilt(result: Any) -> Any:
 
 
 def test_functions_take_turns_and_the_last_round_begins_in_time() -> None:
-    clock, calls = importlib.import_module("clock").Clock(CPU), []
+    clock, calls = load("clock").Clock(CPU), []
     functions = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
     assert set(clock.take_turns(functions, queued=True, rounds=(2, 3))) == {"a", "b"}
     assert calls == ["a", "b"] * 5
@@ -250,7 +193,7 @@ def test_functions_take_turns_and_the_last_round_begins_in_time() -> None:
 
 @torch.no_grad()
 def test_the_samplers_rivals_draw_the_native_rows(native: ModuleType, workload: Any) -> None:
-    bench, clock = importlib.import_module("bench_mlp_sample"), importlib.import_module("clock")
+    bench, clock = load("bench_mlp_sample"), load("clock")
     case = bench.Sampling(workload, 32)
     rows = case.native()
     for size, captured in ((24, False), (24, True), (64, False), (100, True)):  # 64 rows in tiles of 24 overlap
@@ -268,7 +211,7 @@ def test_the_samplers_rivals_draw_the_native_rows(native: ModuleType, workload: 
 
 def test_the_captured_training_step_is_the_steppers(native: ModuleType, workload: Any) -> None:
     """Without noise, as all columns are hidden: the same weights after the same batches."""
-    bench = importlib.import_module("bench_mlp_train_step")
+    bench = load("bench_mlp_train_step")
     case = bench.Training(replace(workload, states=torch.full_like(workload.states, HIDDEN)), 16)
     stepper, network = case.plain(False), bench.make_network(workload, bench.EagerDenoiser)
     start = network.outputs.weight.detach().clone()
@@ -281,7 +224,7 @@ def test_the_captured_training_step_is_the_steppers(native: ModuleType, workload
 
 
 def test_errors_beyond_those_of_pytorch_are_refused() -> None:
-    hold = importlib.import_module("clock").hold
+    hold = load("clock").hold
     right = {"fp32": 1e-6, "bf16": 1e-3, "native fp32": 1e-5, "native bf16": 2e-3}
     hold(right)
     for wrong in (3e-3, math.nan):
@@ -292,7 +235,7 @@ def test_errors_beyond_those_of_pytorch_are_refused() -> None:
 def test_the_commit_is_a_variables_where_there_is_no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     from missdiff_fast.reproduce import environment
 
-    monkeypatch.setattr(environment, "_output", lambda *_: "")
+    monkeypatch.setattr(environment, "output_of", lambda *_: "")
     monkeypatch.delenv("MISSDIFF_COMMIT", raising=False)
     assert environment.commit() == "unknown"
     monkeypatch.setenv("MISSDIFF_COMMIT", "abc1234")

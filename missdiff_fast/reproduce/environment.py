@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-import re
-import shutil
 import subprocess
-from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from missdiff_fast import __version__
-from missdiff_fast.ops._library import build_info
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NVCC = Path("/usr/local/cuda/bin/nvcc")
 _PACKAGES = ("numpy", "pandas", "scikit-learn", "xgboost", "sdmetrics")
 _SOURCES = ("missdiff_fast", "csrc")
 
@@ -38,74 +32,16 @@ def environment(device: str) -> dict[str, str]:
     >>> sorted(environment("cpu"))
     ['commit', 'machine', 'versions']
     """
-    machine = f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    machine = f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
     if device != "cpu":
         machine += f"; {torch.cuda.get_device_name()}"
-    packages = ", ".join(f"{name} {found}" for name in _PACKAGES if (found := _version(name)))
+    packages = ", ".join(f"{name} {found}" for name in _PACKAGES if (found := version_of(name)))
     return {
         "machine": machine,
         "versions": f"missdiff_fast {__version__}, Python {platform.python_version()}, torch {torch.__version__}, "
         + packages,
         "commit": commit(),
     }
-
-
-def facts(device: torch.device | None = None, sources: tuple[str, ...] = _SOURCES) -> dict[str, Any]:
-    """Machine, versions, threads and commit, to store with benchmark figures.
-
-    Parameters
-    ----------
-    device : torch.device, optional
-        The GPU that the figures are of; its name, driver and compiler are added.
-    sources : tuple of str
-        Paths in which a change marks the commit.
-
-    Examples
-    --------
-    >>> sorted(facts())
-    ['commit', 'machine', 'threads', 'versions']
-    """
-    found: dict[str, Any] = {
-        "machine": {"processor": _processor(), "cores": os.cpu_count(), "simd": build_info()["simd"]},
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            **{name: _version(name) for name in ("numpy", "pandas")},
-            "missdiff_fast": __version__,
-        },
-        "threads": torch.get_num_threads(),
-        "commit": commit(sources),
-    }
-    if device is None or device.type != "cuda":
-        return found
-    properties = torch.cuda.get_device_properties(device)
-    found["card"] = {
-        "name": properties.name,
-        "capability": f"{properties.major}.{properties.minor}",
-        "memory": properties.total_memory,
-        "multiprocessors": properties.multi_processor_count,
-        "driver": _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").partition("\n")[0],
-    }
-    found["versions"] |= {"cuda": torch.version.cuda or "none", "nvcc": _nvcc()}
-    return found
-
-
-def describe(known: Mapping[str, Any]) -> str:
-    """One line of stored `facts`: machine, versions and commit.
-
-    Examples
-    --------
-    >>> describe(facts()).count(" at ")
-    1
-    """
-    machine, versions = known["machine"], dict(known["versions"])
-    own = versions.pop("missdiff_fast")
-    card = f"{known['card']['name']}, driver {known['card']['driver']}; " if "card" in known else ""
-    return (
-        f"{card}{machine['processor']}, {machine['cores']} cores, {known['threads']} threads, SIMD {machine['simd']}; "
-        f"Python {versions.pop('python')}, {', '.join(f'{name} {number}' for name, number in versions.items())}, "
-        f"missdiff_fast {own} at {known['commit']}"
-    )
 
 
 def commit(sources: tuple[str, ...] = _SOURCES) -> str:
@@ -119,35 +55,48 @@ def commit(sources: tuple[str, ...] = _SOURCES) -> str:
     >>> bool(commit())
     True
     """
-    if _output("git", "rev-parse", "--show-toplevel") != str(_ROOT):
+    if output_of("git", "rev-parse", "--show-toplevel") != str(_ROOT):
         return os.environ.get("MISSDIFF_COMMIT", "unknown")
-    changes = _output("git", "status", "--porcelain", "-uno", "--", *sources)
-    return _output("git", "rev-parse", "--short", "HEAD") + ("+" if changes else "")
+    changes = output_of("git", "status", "--porcelain", "-uno", "--", *sources)
+    return output_of("git", "rev-parse", "--short", "HEAD") + ("+" if changes else "")
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """The version of an installed package; None if it is not installed.
+
+    Examples
+    --------
+    >>> version_of("no-such-package") is None
+    True
+    """
     try:
         return version(package)
     except PackageNotFoundError:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name.
+
+    Examples
+    --------
+    >>> bool(processor())
+    True
+    """
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def _nvcc() -> str:
-    """Release of CUDA's compiler."""
-    path = shutil.which("nvcc") or str(_NVCC)
-    found = re.search(r"release ([\d.]+)", _output(path, "--version"))
-    return found[1] if found else "unknown"
+def output_of(*command: str) -> str:
+    """The output of a command; "" if it fails or is missing.
 
-
-def _output(*command: str) -> str:
-    """The output of a command; "" if it fails or is missing."""
+    Examples
+    --------
+    >>> output_of("echo", "here")
+    'here'
+    """
     try:
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
