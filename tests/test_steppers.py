@@ -92,15 +92,28 @@ def test_pytorchs_step_is_the_reference(any_backend: Backend) -> None:
 
 def test_one_stepper_serves_both_backends(any_backend: Backend) -> None:
     ours, theirs = _network(), _network()
-    steppers = [
-        FusedStepper(ours, ObjectiveConfig(), WEIGHTS, 0.99, any_backend),
+    stepper, other = (
+        any_backend.stepper(ours, ObjectiveConfig(), WEIGHTS, 0.99),
         TorchStepper(theirs, ObjectiveConfig(), WEIGHTS, 0.99, any_backend),
-    ]
-    losses = torch.tensor([[stepper.step(batch, 1e-3).item() for stepper in steppers] for batch in _batches(20)])
+    )
+    assert isinstance(stepper, FusedStepper)
+    losses = torch.tensor([[s.step(batch, 1e-3).item() for s in (stepper, other)] for batch in _batches(20)])
     torch.testing.assert_close(losses[:, 0], losses[:, 1], rtol=1e-4, atol=0)
-    for stepper in steppers:
-        stepper.finish()
+    stepper.finish()
+    other.finish()
     torch.testing.assert_close(flatten(ours), flatten(theirs), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("panels", [False, True])
+def test_the_reference_step_has_the_bits_of_pytorchs_optimiser(panels: bool) -> None:
+    ours, theirs, backend = _network(), _network(), ReferenceBackend()
+    stepper = FusedStepper(ours, ObjectiveConfig(), WEIGHTS, 0.99, backend, panels=panels)
+    other = TorchStepper(theirs, ObjectiveConfig(), WEIGHTS, 0.99, backend)
+    for batch in _batches(50):
+        assert torch.equal(stepper.step(batch, 2e-3), other.step(batch, 2e-3))
+    stepper.finish()
+    other.finish()
+    assert torch.equal(flatten(ours), flatten(theirs))
 
 
 def test_training_goes_on_from_one_to_the_other(native_backend: Backend) -> None:
@@ -140,7 +153,7 @@ def test_other_networks_learn_in_pytorch(native_backend: Backend) -> None:
 
     for network in (Other(LAYOUT, 8, 1), nn.Linear(2, 2)):
         assert isinstance(native_backend.stepper(network, ObjectiveConfig(), WEIGHTS, 0.9), TorchStepper)
-    assert isinstance(ReferenceBackend().stepper(_network(), ObjectiveConfig(), WEIGHTS, 0.9), TorchStepper)
+        assert isinstance(ReferenceBackend().stepper(network, ObjectiveConfig(), WEIGHTS, 0.9), TorchStepper)
     assert isinstance(native_backend.stepper(_network(), ObjectiveConfig(), WEIGHTS.double(), 0.9), TorchStepper)
 
 

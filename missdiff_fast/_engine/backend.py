@@ -71,8 +71,10 @@ class ReferenceBackend:
         return Tile(TILE, padded=True)
 
     def stepper(self, network: nn.Module, objective: ObjectiveConfig, column_weight: Tensor, ema: float) -> Stepper:
-        """As `Backend.stepper`."""
-        return TorchStepper(network, objective, column_weight, ema, self)
+        """As `Backend.stepper`: one call of `mlp_train_step` for each step; else PyTorch's."""
+        if not is_denoiser(network):
+            return TorchStepper(network, objective, column_weight, ema, self)
+        return FusedStepper(network, objective, column_weight, ema, self, panels=False)
 
 
 class NativeBackend:

@@ -28,9 +28,7 @@ def decay_of(count: int, ema: float) -> float:
 class TorchStepper:
     """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `Backend.stepper`.
 
-    The same step as `mlp_train_step`, for any network. The reference backend trains with it and not with its own
-    `mlp_train_step`, which is slower and whose `adamw` rounds some weights otherwise than torch's fused AdamW: the same
-    seed would give other rows than before.
+    The same step as `mlp_train_step`, for networks that the op does not take.
     """
 
     def __init__(
@@ -71,12 +69,22 @@ class TorchStepper:
 
 
 class FusedStepper:
-    """One call of the backend's `mlp_train_step` for each step; arguments as of `Backend.stepper`."""
+    """One call of the backend's `mlp_train_step` for each step; arguments as of `Backend.stepper`.
+
+    ``panels`` is that of `missdiff_fast.networks.packing.TrainingState.of`.
+    """
 
     def __init__(
-        self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float, backend: Backend
+        self,
+        network: Denoiser,
+        objective: ObjectiveConfig,
+        column_weight: Tensor,
+        ema: float,
+        backend: Backend,
+        *,
+        panels: bool | None = None,
     ) -> None:
-        self.state, self.backend = TrainingState.of(network), backend
+        self.state, self.backend = TrainingState.of(network, panels=panels), backend
         self.objective, self.column_weight, self.ema = objective, column_weight, ema
 
     def run(self, batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:

@@ -89,7 +89,7 @@ class TrainingState:
 
     def current(self) -> dict[str, Tensor]:
         """The weights by the names of the network's parameters, as leaves that require a gradient."""
-        weights = unflatten(self.network, self.weights, panels=self.panels)
+        weights = self.unflatten(self.weights)
         names = (name for name, _ in self.network.named_parameters())
         return {name: weight.detach().requires_grad_() for name, weight in zip(names, weights, strict=True)}
 
@@ -101,10 +101,14 @@ class TrainingState:
         """Gradients of the tensors of `current`, flat in the order of the weights."""
         return lay_out(gradients, panels=self.panels)
 
+    def unflatten(self, flat: Tensor) -> list[Tensor]:
+        """One of the tensors of `flat` in the shapes of `current`: views, or copies where matrices are in panels."""
+        return unflatten(self.network, flat, panels=self.panels)
+
     @torch.no_grad()
     def write_ema(self) -> None:
         """Copy the weights' moving average into the network."""
-        weights = unflatten(self.network, self.ema, panels=self.panels)
+        weights = self.unflatten(self.ema)
         for parameter, weight in zip(self.network.parameters(), weights, strict=True):
             parameter.copy_(weight)
 

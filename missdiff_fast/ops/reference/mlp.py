@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw as torch_adamw
 
 from missdiff_fast.networks.packing import TrainingState
-from missdiff_fast.ops.reference.adamw import adamw
 from missdiff_fast.ops.reference.loss import masked_loss
 from missdiff_fast.ops.reference.perturb import perturb
 from missdiff_fast.ops.reference.step import step
@@ -112,7 +112,10 @@ def mlp_train_step(
     column_weight: Tensor | None = None,
     level_features: Tensor | None = None,
 ) -> Tensor:
-    """One training step: `perturb`, network, `masked_loss`, backward, and `adamw` with the weights' moving average.
+    """One training step: `perturb`, network, `masked_loss`, backward, and AdamW with the weights' moving average.
+
+    AdamW is PyTorch's own, called tensor by tensor: the bits are those of `torch.optim.AdamW` on the network's
+    parameters. `adamw`, the op, computes the same on the flat weights.
 
     Parameters
     ----------
@@ -165,7 +168,32 @@ def mlp_train_step(
             prediction, table, rows, loss_states, weight, mean_weight=mean_weight, column_weight=column_weight
         )
         gradients = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
-    state.steps += 1
-    schedule = torch.tensor([learning_rate, state.steps, decay], dtype=torch.float64)
-    adamw(*state.flat(), state.lay_out(gradients), schedule)
+    _update(state, gradients, learning_rate, decay)
     return loss.detach()
+
+
+@torch.no_grad()
+def _update(state: TrainingState, gradients: Sequence[Tensor], learning_rate: float, decay: float) -> None:
+    """AdamW and the moving average of the weights."""
+    weights, exp_avg, exp_avg_sq, ema = parts = [state.unflatten(flat) for flat in state.flat()]
+    torch_adamw(
+        weights,
+        list(gradients),
+        exp_avg,
+        exp_avg_sq,
+        [],
+        [torch.full((), state.steps, dtype=torch.float32, device=w.device) for w in weights],  # before this step
+        fused=True,
+        lr=learning_rate,
+        beta1=0.9,
+        beta2=0.999,
+        eps=1e-8,
+        weight_decay=0.0,
+        amsgrad=False,
+        maximize=False,
+    )
+    torch._foreach_lerp_(ema, weights, 1 - decay)
+    if state.panels:  # the parts are copies
+        for flat, part in zip(state.flat(), parts, strict=True):
+            flat.copy_(state.lay_out(part))
+    state.steps += 1
