@@ -38,7 +38,7 @@ def timed(threads: int, *arguments: object) -> tuple[float, float]:
     began = time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     subprocess.run(command, check=True, env=environment, stderr=subprocess.DEVNULL)  # it warns of "?", here a category
-    return time.perf_counter() - began, peak(resource.RUSAGE_CHILDREN) / 1024e3
+    return time.perf_counter() - began, peak(resource.RUSAGE_CHILDREN) / 1e6
 
 
 def run(seed: int, threads: int, folder: Path) -> dict[str, object]:

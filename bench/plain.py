@@ -31,13 +31,7 @@ class CompiledDenoiser(Denoiser):
     """The same network through torch.compile."""
 
     def forward(self, x: Tensor, sigma: Tensor, states: Tensor, prepared: Prepared | None = None) -> Tensor:
-        """The network alone is compiled; inside a compiled training step it belongs to that step's graph.
-
-        `forward = torch.compile(Denoiser.forward)` would do for the network alone, but not inside a compiled step:
-        Dynamo then guards the default arguments of the function that wraps it, which has none, and raises.
-        """
-        if torch.compiler.is_compiling():
-            return Denoiser.forward(self, x, sigma, states, prepared)
+        """As `Denoiser.forward`."""
         return baselines.compiled(Denoiser.forward)(self, x, sigma, states, prepared)
 
 

@@ -53,7 +53,8 @@ def begin(doc: str | None, *files: str, **defaults: Any) -> argparse.Namespace:
     options = parser.parse_args()
     if "threads" in defaults:
         torch.set_num_threads(options.threads)
-    options.facts = store.facts()
+    if not getattr(options, "child", False):
+        options.facts = store.facts()
     return options
 
 

@@ -120,7 +120,7 @@ struct StepCoefficients {
 };
 
 // A noisy cell after a solver step, with or without the last two terms. CUDA's `Step` calls it and reads the state
-// afterwards: as an argument of `step_cell` the state would hold a register meanwhile, and doubles would spill.
+// afterwards: as an argument of `step_cell` the state would hold a register meanwhile, and more doubles would spill.
 template <class T>
 MISSDIFF_INLINE T step_noisy_cell(const StepCoefficients<T>& c, bool has_previous, bool has_noise, T x, T p, T previous,
                                   T eps) {

@@ -188,11 +188,11 @@ def test_the_products_of_a_network_are_those_of_its_layers() -> None:
 
 
 def test_a_compiled_network_inlines_into_a_compiled_step() -> None:
-    """As the end-to-end benchmark has it; Dynamo alone, without a compiler behind it."""
+    """Dynamo alone, without a compiler behind it."""
     plain, w = load("plain"), load("workload").make_workload(8)
     cells = (w.table.continuous, w.table.codes, w.table.values)
     arguments = (*cells, w.rows, w.states, w.states, w.sigma, w.weight, torch.zeros(8, 119), 0.3, w.column_weight)
-    network = plain.make_network(w, plain.CompiledDenoiser, 8)
+    network = plain.make_network(w, Denoiser, 8)
     torch._dynamo.reset()
     loss = torch.compile(plain.rows_to_loss, backend="eager", fullgraph=True)(network, *arguments)
     torch._dynamo.reset()

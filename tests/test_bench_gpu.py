@@ -87,6 +87,7 @@ def card_benchmarks(store: Path, *options: str, **more: Any) -> tuple[subprocess
     """The card's benchmarks on the CPU, and the run that they store."""
     arguments = ["bench", "--device", "trial", "-q", "--rows", "64", "--save-results", "--store", store, *options]
     done = run_pytest(*arguments, cwd=ROOT, **more)
+    assert store.exists(), done.stdout + done.stderr
     return done, json.loads(store.read_text())["full"]
 
 
@@ -118,6 +119,28 @@ def test_no_time_is_stored_of_an_op_that_is_wrong(tmp_path: Path, native: Module
     assert run["ops"] == {}
     assert "AssertionError" in run["failed"]["bench_perturb[native]"]
     assert "FAILED: bench_perturb[native]" in done.stdout
+
+
+def test_the_page_and_the_table_with_and_without_a_card(tmp_path: Path) -> None:
+    summary, store = load("gpu.summary"), load("store")
+    assert store.cards(tmp_path) == []
+    without = summary.markdown(store.cards(tmp_path))
+    assert without.startswith("No GPU figure has been measured yet")
+    ops = {
+        "perturb": {"seconds": {"native": 1e-4}, "ratios": {"eager": 10.0, "compile": 3.0}},
+        "mlp_sample, width 96": {
+            "seconds": {"native": 4e-3},
+            "ratios": {"eager fp32, whole": 10.0, "graph bf16, tiles": 3.0, "compile bf16, whole": 2.0},
+        },
+    }
+    run = store.facts() | {"card": {"name": "NVIDIA H200", "driver": "580.1"}, "rows": 353_150, "ops": ops}
+    run |= {"ceilings": {"copy": 4e12, "bf16": 8e14, "tf32": 4e14}, "failed": {"paper": "why"}, "pending": ["decode"]}
+    store.write(tmp_path / store.card_file("NVIDIA H200").name, {"full": run})
+    page = summary.markdown(store.cards(tmp_path))
+    assert "NVIDIA H200" in page
+    assert "0.1000 | 2,702 GB/s | 68 % | 10.00 (eager) | 3.00 (compile) |" in page
+    lines = summary.lines(run)
+    assert lines[-2:] == ["FAILED: paper", "not measured: decode"]
 
 
 def test_files_that_lack_a_package_are_left_out(tmp_path: Path) -> None:

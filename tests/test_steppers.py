@@ -38,6 +38,11 @@ def _batches(count: int, seed: int = 0) -> list[TrainBatch]:
     return batches
 
 
+def _together(parts: list[TrainBatch]) -> TrainBatches:
+    tensors = [[getattr(batch, name) for batch in parts] for name in list(vars(parts[0]))[1:]]
+    return TrainBatches(parts[0].table, *(torch.stack(x) for x in tensors))
+
+
 def _network() -> Denoiser:
     torch.manual_seed(0)
     return Denoiser(LAYOUT, width=32, blocks=2)
@@ -109,8 +114,13 @@ def test_the_reference_step_has_the_bits_of_pytorchs_optimiser(panels: bool) -> 
     ours, theirs, backend = _network(), _network(), ReferenceBackend()
     stepper = FusedStepper(ours, ObjectiveConfig(), WEIGHTS, 0.99, backend, panels=panels)
     other = TorchStepper(theirs, ObjectiveConfig(), WEIGHTS, 0.99, backend)
-    for batch in _batches(50):
-        assert torch.equal(stepper.step(batch, 2e-3), other.step(batch, 2e-3))
+    batches, losses = _together(_batches(50)), []
+    for each in (stepper, other):
+        history = History()
+        with Progress(history, "fit", 50, verbose=False) as progress:
+            each.run(batches, [2e-3] * 50, progress)
+        losses.append(history.loss)
+    assert losses[0] == losses[1]
     stepper.finish()
     other.finish()
     assert torch.equal(flatten(ours), flatten(theirs))
@@ -132,8 +142,7 @@ def test_training_goes_on_from_one_to_the_other(native_backend: Backend) -> None
 
 def test_a_run_is_its_steps(native_backend: Backend) -> None:
     parts, history = _batches(6), History()
-    tensors = [[getattr(batch, name) for batch in parts] for name in list(vars(parts[0]))[1:]]
-    batches = TrainBatches(parts[0].table, *(torch.stack(x) for x in tensors))
+    batches = _together(parts)
     rates = [1e-3 * (step + 1) for step in range(6)]
     for kind in (native_backend.stepper, ReferenceBackend().stepper):
         together, single = (kind(_network(), ObjectiveConfig(), WEIGHTS, 0.9) for _ in range(2))

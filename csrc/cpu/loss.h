@@ -1,6 +1,8 @@
 // Shared by the masked losses: the normaliser, and the sum over blocks of rows.
 #pragma once
 
+#include <vector>
+
 #include "device.h"
 
 namespace missdiff::cpu {

@@ -1,6 +1,7 @@
 #include "../calls/mlp.h"
 
 #include "adamw.h"
+#include "kernels/scratch.h"
 #include "kernels/transposes.h"
 #include "loss.h"
 

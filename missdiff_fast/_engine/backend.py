@@ -28,7 +28,7 @@ BACKENDS = ("auto", "native", "reference")
 class ReferenceBackend:
     """Every op in plain PyTorch; see `missdiff_fast.ops.reference`.
 
-    Benchmarks and tests derive from it to replace single ops.
+    Benchmarks derive from it to replace single ops; a training step is `mlp_train_step` as a whole.
 
     Examples
     --------

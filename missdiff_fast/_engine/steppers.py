@@ -28,7 +28,7 @@ def decay_of(count: int, ema: float) -> float:
 class TorchStepper:
     """PyTorch's network, gradients and AdamW, with the ops of a backend; arguments as of `Backend.stepper`.
 
-    The same step as `mlp_train_step`, for networks that the op does not take.
+    The same step as `mlp_train_step`, for networks and column weights that the op does not take.
     """
 
     def __init__(

@@ -219,7 +219,7 @@ class Codec:
         ------
         ValueError
             If ``filled`` lacks a column or has another number of rows, or the learnt order does not give the place of a
-                category that an ordered column is filled with.
+            category that an ordered column is filled with.
         """
         return fill_table(cells, filled, self.schema, verbose=verbose)
 

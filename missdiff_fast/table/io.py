@@ -118,7 +118,7 @@ def read_table(
         string_columns=set(string_columns),
         keep_blank_rows=keep_blank_rows,
     )
-    # Large numbers also count as numbers: the parser does not get them.
+    # Markers that are large numbers also count as numbers, because the parser is not given them.
     large = tuple(large_number(text) for text in markers.strings)
     markers = Markers(markers.strings, (*markers.numbers, *(number for number in large if number is not None)))
     return _mark(frame, markers, string_columns)

@@ -16,7 +16,7 @@ struct MlpArgs {
   int steps;                  // of the solver; 0 to predict at the first sigma
   int outputs;                // D, or D + C to predict
   const float* sigmas;        // [steps]
-  const float* shifts;        // [steps, blocks, W] what follows each block's normalisation
+  const float* shifts;        // [steps, blocks, W] added after each block's normalisation
   const float* coefficients;  // [steps, 4]
   const int64_t* keys;        // [steps, 2]
   const int64_t* rows;        // [B]

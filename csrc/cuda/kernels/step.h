@@ -196,6 +196,7 @@ struct Step {
 
   MISSDIFF_INLINE T next_cell(const Args& args, const Terms& terms, const int32_t* map, int64_t i, int d, T x, T p,
                               T previous, float eps) {
+    // As `step_cell`, which see: the state is read last.
     const T after =
         step_noisy_cell(terms.coefficients, terms.previous, terms.noise, x, p, previous, static_cast<T>(eps));
     const int64_t J = static_cast<int64_t>(args.columns.continuous) + args.columns.categorical;

@@ -114,8 +114,8 @@ def mlp_train_step(
 ) -> Tensor:
     """One training step: `perturb`, network, `masked_loss`, backward, and AdamW with the weights' moving average.
 
-    AdamW is PyTorch's own, called tensor by tensor: the bits are those of `torch.optim.AdamW` on the network's
-    parameters. `adamw`, the op, computes the same on the flat weights.
+    AdamW is PyTorch's own, called tensor by tensor: the bits are those of ``torch.optim.AdamW(fused=True)`` on the
+    network's parameters. `adamw`, the op, computes the same on the flat weights.
 
     Parameters
     ----------
@@ -176,13 +176,15 @@ def mlp_train_step(
 def _update(state: TrainingState, gradients: Sequence[Tensor], learning_rate: float, decay: float) -> None:
     """AdamW and the moving average of the weights."""
     weights, exp_avg, exp_avg_sq, ema = parts = [state.unflatten(flat) for flat in state.flat()]
+    # The number of steps before this one, in a tensor for each weight: PyTorch adds 1 to each.
+    steps = list(torch.full((len(weights),), state.steps, dtype=torch.float32, device=weights[0].device).unbind())
     torch_adamw(
         weights,
         list(gradients),
         exp_avg,
         exp_avg_sq,
         [],
-        [torch.full((), state.steps, dtype=torch.float32, device=w.device) for w in weights],  # before this step
+        steps,
         fused=True,
         lr=learning_rate,
         beta1=0.9,
