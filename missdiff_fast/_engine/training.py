@@ -158,7 +158,8 @@ def _draw_batches(
         sigma = draw_sigma(backend.normal(number, 1, of_levels)[:, 0], objective)
         seen = observed[rows]
         shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
-        states = draw_states(uniform[:, :-1], seen, shown, objective)
+        uniform = torch.cat([uniform[:, :2], table.layout.shared(uniform[:, 2:-1])], 1)
+        states = draw_states(uniform, seen, shown, objective)
         loss_states = states
         if filled is not None:  # filled cells outside the loss count as clean, which has no loss
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))

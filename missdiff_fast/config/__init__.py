@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from missdiff_fast.config.column_states import (
+    AtomsConfig,
     Config,
     NetworkConfig,
     ObjectiveConfig,
@@ -25,6 +26,7 @@ PRESETS = tuple(_CLASSES)
 __all__ = [
     "PRESETS",
     "AnyConfig",
+    "AtomsConfig",
     "CSDIConfig",
     "Config",
     "DiffusionConfig",

@@ -198,6 +198,28 @@ class SolverConfig:
 
 
 @dataclass(frozen=True)
+class AtomsConfig:
+    """Frequent values of continuous columns that are categories of their own.
+
+    An atom is a value of at least a share ``share`` of the column's observed cells, and of at least ``count`` cells; of
+    a column, at most the 256 most frequent ones. A share of 1 is none: atoms cost time, because each has a column of
+    the encoded row. See `missdiff_fast.table.atoms`.
+
+    Examples
+    --------
+    >>> AtomsConfig(share=0.001).count
+    10
+    """
+
+    share: float = 1.0
+    count: int = 10
+
+    def __post_init__(self) -> None:
+        check_share("atoms.share", self.share)
+        check_integer("atoms.count", self.count, 1)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -216,6 +238,7 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     refine: RefineConfig = field(default_factory=RefineConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
+    atoms: AtomsConfig = field(default_factory=AtomsConfig)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""
@@ -237,4 +260,5 @@ class Config:
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**solver),
+            atoms=AtomsConfig(**data.get("atoms", {})),
         )

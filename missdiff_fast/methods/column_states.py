@@ -36,6 +36,7 @@ class ColumnStates(Method):
     def __init__(self, codec: Codec, config: Config, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
+        self.atoms = codec.atoms(config.atoms.share, config.atoms.count)
 
     @property
     def fitted(self) -> bool:
@@ -49,6 +50,7 @@ class ColumnStates(Method):
 
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
+        table = self.atoms.add(table)
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks = Networks(network, network)
@@ -68,7 +70,7 @@ class ColumnStates(Method):
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        solver, network = self.config.solver, self._networks.generator
+        solver, network, known = self.config.solver, self._networks.generator, self.atoms.add(known)
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
@@ -77,17 +79,20 @@ class ColumnStates(Method):
         parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
         for start, stop, x in parts:
             bin_index[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
-        return self.codec.decode(bin_index, codes)
+        return self.codec.decode(*self.atoms.settle(bin_index, codes))
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means and most probable categories, in one pass."""
-        means, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
+        table = self.atoms.add(table)
+        means = torch.empty((len(table), table.layout.num_continuous), dtype=torch.float64)
+        codes = empty_codes(table)
         for a, b, logits, mean in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
-            means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
-        return self.codec.decode_means(means, codes)
+            means[a:b], codes[a:b] = self.atoms.impute(mean, logits), most_probable(logits, table.layout, self.backend)
+        return self.codec.decode_means(means, codes[:, : self.codec.layout.num_categorical])
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
+        table = self.atoms.add(table)
         first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
         probabilities = torch.empty((len(table), last - first))
         for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
@@ -101,6 +106,7 @@ class ColumnStates(Method):
         The network models the observed columns of a row alone, so the bound needs no factor for the missing ones
         (unlike that of the paper's Theorem 3.2).
         """
+        table = self.atoms.add(table)
         process = variance_exploding(*_BOUND_LEVELS)
         bounds = torch.empty(len(table), dtype=torch.float64)
         total = -(-len(table) // TILE) * len(process)
@@ -146,4 +152,4 @@ class ColumnStates(Method):
         self._networks = Networks(generator.eval(), imputer.eval())
 
     def _network(self) -> Denoiser:
-        return Denoiser(self.codec.layout, **vars(self.config.network)).to(self.device)
+        return Denoiser(self.atoms.layout, **vars(self.config.network)).to(self.device)

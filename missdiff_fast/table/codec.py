@@ -14,6 +14,7 @@ from torch import Tensor
 
 from missdiff_fast.errors import DataError, argument_type_error
 from missdiff_fast.remedies import Do
+from missdiff_fast.table.atoms import Atoms
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.columns import Categorical, Coder, Continuous, comparable
@@ -263,6 +264,10 @@ class Codec:
         """The position of a column among the layout's categorical ones, from 0 to K - 1."""
         self.category_values(column)
         return self.schema.categorical.index(column)
+
+    def atoms(self, share: float, count: int) -> Atoms:
+        """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`."""
+        return Atoms(self._continuous, self.layout, share, count)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""

@@ -15,7 +15,7 @@ class Layout:
     """The order of a table's columns in the encoded row.
 
     The encoded row holds C continuous columns first and then one group of ``V_k`` one-hot columns for each of the K
-    categorical columns. J = C + K counts table columns, D = C + sum(V_k) encoded ones.
+    categorical columns. J = C + K counts columns, D = C + sum(V_k) encoded ones.
 
     Parameters
     ----------
@@ -23,6 +23,9 @@ class Layout:
         C.
     cardinalities : tuple of int
         ``V_k``, the number of categories of each categorical column, K of them, each at least 1.
+    partners : tuple of int
+        The last categorical columns may belong to continuous ones (see `missdiff_fast.table.atoms`): the number of the
+        continuous column of each. Both are hidden, noisy or clean together.
 
     Examples
     --------
@@ -37,6 +40,7 @@ class Layout:
 
     num_continuous: int
     cardinalities: tuple[int, ...] = ()
+    partners: tuple[int, ...] = ()
 
     @property
     def num_categorical(self) -> int:
@@ -45,7 +49,7 @@ class Layout:
 
     @property
     def num_columns(self) -> int:
-        """J, the columns of the table."""
+        """J, the columns."""
         return self.num_continuous + len(self.cardinalities)
 
     @property
@@ -62,6 +66,13 @@ class Layout:
         """The table column of each encoded column: int64 ``[D]``."""
         sizes = torch.tensor((1,) * self.num_continuous + self.cardinalities, dtype=torch.int64)
         return torch.repeat_interleave(torch.arange(self.num_columns), sizes).to(device)
+
+    def shared(self, x: Tensor) -> Tensor:
+        """One number for each column, ``[B, J]``, but a column that has a partner gets the partner's."""
+        if not self.partners:
+            return x
+        own = self.num_columns - len(self.partners)
+        return torch.cat([x[:, :own], x[:, torch.tensor(self.partners, device=x.device)]], 1)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,184 @@
+"""Frequent values of continuous columns, modelled as categories beside the column's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from missdiff_fast.table.columns import Continuous
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+_MOST = 256  # atoms of one column, the most frequent ones
+_SURE = 0.95  # probability from which an imputed number is the atom, and not the conditional mean
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The atoms of one continuous column, of V kept values.
+
+    Parameters
+    ----------
+    index : int
+        The column's place among the continuous ones.
+    bins : Tensor
+        The places of the atoms among the kept values, ascending, int64 ``[A]``.
+    codes : Tensor
+        The category of each kept value, its atom or, as the last, "another value": int16 ``[V + 1]``, the last -1.
+    others : Tensor
+        The nearest kept value that is no atom, int32 ``[V]``; empty where all are atoms.
+    boundaries : Tensor
+        Those of the column, float32 ``[V - 1]``.
+    values : Tensor
+        The standardised values of the atoms, float64 ``[A]``.
+    """
+
+    index: int
+    bins: Tensor
+    codes: Tensor
+    others: Tensor
+    boundaries: Tensor
+    values: Tensor
+
+    @property
+    def cardinality(self) -> int:
+        """The number of categories."""
+        return len(self.bins) + (len(self.others) > 0)
+
+
+class Atoms:
+    """The atoms of a table: values of continuous columns that are frequent enough to be categories of their own.
+
+    A column with atoms keeps its score, and the model's table gets a categorical column beside it: which atom the cell
+    is, or another value. Both are observed, hidden, noisy or clean together.
+
+    Parameters
+    ----------
+    columns : sequence of Continuous
+        The continuous columns.
+    layout : Layout
+        That of the table without atoms.
+    share : float
+        The least share of a column's observed cells that an atom has, up to 1, which is none.
+    count : int
+        The least number of cells that an atom has.
+
+    Attributes
+    ----------
+    layout : Layout
+        That of the table with atoms: their categorical columns come last.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from missdiff_fast._engine.backend import ReferenceBackend
+    >>> from missdiff_fast.table import Codec, read_frame
+    >>> cells = read_frame(pd.DataFrame({"paid": [0, 0, 0, 120, None, 75]}))
+    >>> codec = Codec.fit(cells, ops=ReferenceBackend())
+    >>> atoms = codec.atoms(share=0.5, count=2)
+    >>> atoms.layout
+    Layout(num_continuous=1, cardinalities=(2,), partners=(0,))
+    >>> atoms.add(codec.encode(cells)).codes.flatten().tolist()  # 0 is the atom 0; 120 and 75 are other values
+    [0, 0, 0, 1, -1, 1]
+    """
+
+    def __init__(self, columns: Sequence[Continuous], layout: Layout, share: float, count: int) -> None:
+        self.plain = layout
+        found = [_find(i, column, share, count) for i, column in enumerate(columns)]
+        self._columns = [column for column in found if column is not None]
+        cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)
+        self.layout = Layout(layout.num_continuous, cardinalities, tuple(column.index for column in self._columns))
+
+    def add(self, table: EncodedTable) -> EncodedTable:
+        """The table with the categorical columns of the atoms, read off the scores."""
+        if not self._columns:
+            return table
+        codes = [table.codes]
+        for column in self._columns:
+            scores = table.continuous[:, column.index].contiguous()
+            place = torch.searchsorted(column.boundaries.to(table.device, scores.dtype), scores, right=True)
+            place = place.masked_fill(scores.isnan(), len(column.codes) - 1)
+            codes.append(column.codes.to(table.device)[place, None])
+        return EncodedTable(table.continuous, torch.cat(codes, 1), self.layout, table.values)
+
+    def settle(self, bin_index: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Decoded cells whose numbers are the atoms that were drawn, or where none was drawn no atom.
+
+        Parameters
+        ----------
+        bin_index : Tensor
+            int32 ``[B, C]``.
+        codes : Tensor
+            Those of the table with atoms, int16 ``[B, K']``.
+
+        Returns
+        -------
+        bin_index, codes : Tensor, Tensor
+            int32 ``[B, C]`` and int16 ``[B, K]``, of the table without atoms.
+        """
+        K = self.plain.num_categorical
+        bin_index = bin_index.clone()
+        for k, column in enumerate(self._columns, K):
+            code, place = codes[:, k].long(), bin_index[:, column.index]
+            atom = column.bins[code.clamp(max=len(column.bins) - 1)].int()
+            if len(column.others):
+                atom = torch.where(code < len(column.bins), atom, column.others[place.long()])
+            bin_index[:, column.index] = atom
+        return bin_index, codes[:, :K]
+
+    def impute(self, means: Tensor, logits: Tensor) -> Tensor:
+        """Conditional means, but the atom itself where it is nearly certain.
+
+        Parameters
+        ----------
+        means : Tensor
+            Standardised values, floating ``[B, C]``.
+        logits : Tensor
+            Those of the one-hot groups of the table with atoms, ``[B, D - C]``.
+
+        Returns
+        -------
+        Tensor
+            ``[B, C]``, float64 where there are atoms.
+        """
+        if not self._columns:
+            return means
+        means = means.double()
+        groups = logits.split(self.layout.cardinalities, 1)[self.plain.num_categorical :]
+        for column, group in zip(self._columns, groups, strict=True):
+            chance, code = torch.softmax(group, 1).max(1)
+            atom = column.values.to(means.device)[code.clamp(max=len(column.bins) - 1)]
+            sure = (chance >= _SURE) & (code < len(column.bins))
+            means[:, column.index] = torch.where(sure, atom, means[:, column.index])
+        return means
+
+
+def _find(index: int, column: Continuous, share: float, count: int) -> _Column | None:
+    shares = np.diff(column.cumulative, prepend=0.0)
+    bins = np.flatnonzero(shares >= max(share, count / column.count))
+    if len(bins) > _MOST:
+        bins = np.sort(bins[np.argsort(-shares[bins], kind="stable")[:_MOST]])
+    if not len(bins):
+        return None
+    V = len(column.keys)
+    codes = np.full(V + 1, len(bins), dtype=np.int16)
+    codes[bins], codes[-1] = np.arange(len(bins)), -1
+    rest = np.setdiff1d(np.arange(V), bins)
+    if len(rest):
+        # float64 holds the differences of all keys well enough to compare them.
+        keys = column.keys.astype(np.float64)
+        right = np.searchsorted(rest, np.arange(V)).clip(max=len(rest) - 1)
+        left = (right - 1).clip(min=0)
+        apart = [np.abs(keys[rest[side]] - keys) for side in (left, right)]
+        rest = np.where(apart[0] < apart[1], rest[left], rest[right])
+    return _Column(
+        index,
+        torch.from_numpy(bins),
+        torch.from_numpy(codes),
+        torch.from_numpy(rest.astype(np.int32)),
+        torch.from_numpy(column.boundaries),
+        torch.from_numpy(column.resolution.standardise(column.keys[bins], column.resolution.within(column.keys))),
+    )

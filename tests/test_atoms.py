@@ -1,0 +1,197 @@
+"""Frequent values of continuous columns as categories of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from missdiff_fast import MissDiff
+from missdiff_fast._engine.backend import ReferenceBackend
+from missdiff_fast._engine.batches import TrainBatches
+from missdiff_fast._engine.training import Phase, _draw_batches
+from missdiff_fast.config import AtomsConfig, Config, ObjectiveConfig, preset
+from missdiff_fast.methods import ColumnStates
+from missdiff_fast.table import Codec, EncodedTable, read_frame
+from missdiff_fast.table.atoms import Atoms
+
+N = 2000
+
+
+def _table(seed: int = 0) -> pd.DataFrame:
+    """A code and its number, a charge with many zeros, one whose every value is frequent, a date, and no spike."""
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, 5, N)
+    charge = np.where(rng.random(N) < 0.6, 0.0, rng.lognormal(3, 1, N).round(2))
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.where(rng.random(N) < 0.5, 0, rng.integers(1, 3000, N)), "D")
+    table = pd.DataFrame(
+        {
+            "name": np.array(["a", "b", "c", "d", "e"])[level],
+            "level": level * 10,
+            "charge": charge,
+            "day": day,
+            "age": rng.normal(60, 15, N),
+        }
+    )
+    return table.mask(rng.random(table.shape) < 0.1)
+
+
+def _encoded(table: pd.DataFrame, share: float = 0.01) -> tuple[Codec, EncodedTable, Atoms]:
+    cells = read_frame(table)
+    codec = Codec.fit(cells, ops=ReferenceBackend())
+    return codec, codec.encode(cells, seed=0), codec.atoms(share, 10)
+
+
+def test_atoms_are_the_frequent_values() -> None:
+    table = _table()
+    codec, encoded, atoms = _encoded(table)
+    level, charge, day, age = (codec.schema.continuous.index(name) for name in ("level", "charge", "day", "age"))
+    assert atoms.layout.partners == (level, charge, day)
+    assert age not in atoms.layout.partners
+    assert atoms.layout.cardinalities == (5, 5, 2, 2)  # all five levels are atoms, so there is no other value
+    codes = atoms.add(encoded).codes
+    want = table["level"] / 10
+    assert torch.equal(codes[:, 1], torch.from_numpy(want.fillna(-1).to_numpy(np.int16)))
+    is_zero = np.where(table["charge"].isna(), -1, np.where(table["charge"] == 0, 0, 1))
+    assert codes[:, 2].tolist() == is_zero.tolist()
+    observed = atoms.add(encoded).observed()
+    assert torch.equal(observed[:, [-3, -2, -1]], observed[:, [level, charge, day]])
+
+
+def test_a_share_of_one_is_no_atom() -> None:
+    codec, encoded, atoms = _encoded(_table(), 1.0)
+    assert atoms.layout == codec.layout
+    assert atoms.add(encoded) is encoded
+
+
+def test_at_most_256_atoms_are_taken_and_too_rare_values_are_none() -> None:
+    values = np.repeat(np.arange(400), np.where(np.arange(400) < 300, 20, 9))
+    _, _, atoms = _encoded(pd.DataFrame({"x": values}), 1e-4)
+    assert atoms.layout.cardinalities == (257,)
+    _, _, few = _encoded(pd.DataFrame({"x": values[values >= 200]}), 1e-4)
+    assert few.layout.cardinalities == (101,)  # of 200 values half occur nine times
+
+
+def test_decoded_numbers_are_the_drawn_atoms_or_none() -> None:
+    codec, _, atoms = _encoded(_table())
+    charge = codec.schema.continuous.index("charge")
+    rows = 4
+    bins = torch.zeros((rows, codec.layout.num_continuous), dtype=torch.int32)  # the score says 0, an atom
+    codes = torch.zeros((rows, atoms.layout.num_categorical), dtype=torch.int16)
+    codes[:, 1] = torch.tensor([4, 3, 2, 1])
+    codes[:, 2] = torch.tensor([0, 1, 0, 1])
+    settled, own = atoms.settle(bins, codes)
+    assert own.shape == (rows, 1)
+    frame = codec.decode(settled, own)
+    assert frame["level"].tolist() == [40, 30, 20, 10]
+    positive = _table()["charge"][lambda x: x > 0].min()
+    assert frame["charge"].tolist() == [0.0, positive, 0.0, positive]
+    assert int(settled[1, charge]) == 1
+    assert not bins.any()
+
+
+def test_a_column_and_its_atoms_have_one_state() -> None:
+    _, encoded, atoms = _encoded(_table())
+    table = atoms.add(encoded)
+    phase = Phase("fit", 4, 256, 1e-3, 10, 0.9)
+    partners = torch.tensor(atoms.layout.partners)
+
+    def same(states: Tensor) -> bool:
+        return torch.equal(states[..., -len(partners) :], states[..., partners])
+
+    parts: list[TrainBatches] = list(
+        _draw_batches(table, table.observed(), None, ObjectiveConfig(), phase, ReferenceBackend(), 0)
+    )
+    assert parts
+    assert all(same(part.states) and same(part.loss_states) for part in parts)
+    assert all(len(part.states.unique()) == 3 for part in parts)
+
+
+@pytest.fixture(scope="module")
+def model() -> MissDiff:
+    return _fit(0.01)
+
+
+def _fit(share: float) -> MissDiff:
+    return MissDiff(steps=3000, blocks=2, settings={"atoms.share": share}, random_state=0).fit(_table())
+
+
+def _level(names: pd.Series) -> pd.Series:
+    return names.map(dict(zip("abcde", range(0, 50, 10), strict=True)))
+
+
+def test_a_number_that_the_name_fixes_is_that_number(model: MissDiff) -> None:
+    table, without = _table(1), _fit(1.0)
+    hidden = table["level"].isna() & table["name"].notna()
+    exact, rough = ((m.impute(table)["level"] == _level(table["name"]))[hidden].mean() for m in (model, without))
+    assert exact > 0.99
+    assert rough < 0.9  # a conditional mean
+    both, apart = (
+        (rows["level"] == _level(rows["name"])).mean() for rows in (model.sample(2000), without.sample(2000))
+    )
+    assert both > 0.99
+    assert apart < 0.98
+
+
+def test_synthetic_rows_have_the_spikes(model: MissDiff) -> None:
+    rows = model.sample(2000)
+    assert abs((rows["charge"] == 0).mean() - 0.6) < 0.06
+    assert set(rows["level"]) == {0, 10, 20, 30, 40}
+    assert rows["day"].dtype == _table()["day"].dtype
+
+
+def test_known_numbers_decide_the_name(model: MissDiff) -> None:
+    assert model.sample(500, given={"level": 30})["name"].eq("d").mean() > 0.9
+    drawn = model.sample(500, given={"name": "b", "charge": 0.0})
+    assert drawn["level"].eq(10).mean() > 0.9
+    assert drawn["charge"].eq(0).all()
+    table = _table(1).dropna(subset="level")
+    chance = model.predict_proba(table, "name")
+    assert chance.shape == (len(table), 5)
+    assert (_level(chance.idxmax(axis=1)) == table["level"]).mean() > 0.95
+
+
+def test_draws_and_imputation_keep_observed_cells(model: MissDiff) -> None:
+    table = _table(1)
+    filled, draws = model.impute(table), model.impute_draws(table, 2)
+    for complete in (filled, *draws):
+        assert not complete.isna().any().any()
+        pd.testing.assert_frame_equal(complete.where(table.notna()), table.astype(complete.dtypes.to_dict()))
+    hidden = table["level"].isna() & table["name"].notna()
+    assert (draws[0]["level"] == _level(table["name"]))[hidden].mean() > 0.9
+    assert np.isfinite(model.score_samples(table)).all()
+
+
+def test_a_saved_model_draws_the_same_rows(model: MissDiff, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.missdiff")
+    same = MissDiff.load(tmp_path / "m.missdiff")
+    pd.testing.assert_frame_equal(same.sample(100), model.sample(100))
+    assert isinstance(same._method, ColumnStates)
+    assert same._method.atoms.layout == model._method.atoms.layout  # type: ignore[attr-defined]
+
+
+def test_both_backends_model_atoms() -> None:
+    native, reference = (
+        MissDiff(steps=20, width=16, blocks=1, settings={"atoms.share": 0.01}, backend=backend, random_state=0)
+        .fit(_table())
+        .sample(200)
+        for backend in ("auto", "reference")
+    )
+    pd.testing.assert_series_equal(native.dtypes, reference.dtypes)
+    assert abs(native["charge"].eq(0).mean() - reference["charge"].eq(0).mean()) < 0.05
+
+
+def test_settings_of_an_older_file_have_no_atoms() -> None:
+    data = preset("default").to_dict()
+    del data["atoms"]
+    assert Config.from_dict(data).atoms == AtomsConfig(share=1.0)
+
+
+@pytest.mark.parametrize("settings", [{"atoms.share": -0.1}, {"atoms.share": 1.5}, {"atoms.count": 0}])
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        MissDiff(settings=settings).fit(_table())
