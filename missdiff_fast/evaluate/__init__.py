@@ -3,6 +3,7 @@
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 from missdiff_fast.evaluate.fidelity import fidelity
 from missdiff_fast.evaluate.imputation import fill_mean_mode, imputation, imputation_errors
+from missdiff_fast.evaluate.protocol import protocol, protocol_errors
 from missdiff_fast.evaluate.report import format_report, report
 from missdiff_fast.evaluate.utility import utility
 
@@ -14,6 +15,8 @@ __all__ = [
     "format_report",
     "imputation",
     "imputation_errors",
+    "protocol",
+    "protocol_errors",
     "report",
     "row_energy",
     "utility",
