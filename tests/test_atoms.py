@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,50 @@ def test_at_most_256_atoms_are_taken_and_too_rare_values_are_none() -> None:
     assert atoms.layout.cardinalities == (257,)
     _, _, few = _encoded(pd.DataFrame({"x": values[values >= 200]}), 1e-4)
     assert few.layout.cardinalities == (101,)  # of 200 values half occur nine times
+
+
+def test_values_at_the_threshold_are_atoms() -> None:
+    table = pd.DataFrame({"x": np.repeat(np.arange(10) * 1.5, 100), "y": np.repeat(np.arange(100) * 1.5, 10)})
+    assert _encoded(table, 0.1)[2].layout.cardinalities == (10,)
+    assert _encoded(table, 0.01)[2].layout.cardinalities == (10, 100)
+
+
+def test_of_more_values_than_are_kept_only_frequent_ones_are_atoms() -> None:
+    values = np.append(np.arange(150_000.0), np.full(300, 0.5))
+    _, encoded, atoms = _encoded(pd.DataFrame({"x": values}), 1e-9)
+    assert atoms.layout.cardinalities == (2,)
+    assert int((atoms.add(encoded).codes == 0).sum()) <= 302  # two neighbours may be taken for it
+
+
+def test_numbers_that_fit_did_not_see_are_no_atoms() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": np.where(rng.random(N) < 0.7, rng.integers(0, 3, N) * 50.0, rng.uniform(0, 100, N))})
+    codec, _, atoms = _encoded(table)
+    near = pd.DataFrame({"x": [0.0, 50.0, 100.0, 49.999, 50.001, 99.999, 1e-9]})
+    assert atoms.add(codec.encode(codec.read(near))).codes[:, 0].tolist() == [0, 1, 2, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.1, 7.5, 1e18],
+        [0.3, 1 / 3, np.pi, 0.1234567],
+        np.array([3, 7, 10**18]),
+        pd.to_datetime(["2024-10-27T00:00Z", "2024-10-27T01:00Z", "2024-11-27T01:00Z"]).tz_convert("Europe/Berlin"),
+        np.array(["2024-01-01T00:00:01", "9999-12-31T23:59:59", "2024-01-01"], dtype="datetime64[us]"),
+        pd.array([1, 2**63, 2**64 - 1], dtype="UInt64"),
+    ],
+)
+def test_an_atom_that_is_sure_is_imputed_exactly(values: Any) -> None:
+    table = pd.DataFrame({"x": pd.Series(values).repeat(20).reset_index(drop=True)})
+    codec, encoded, atoms = _encoded(table)
+    filled = codec.decode_means(torch.zeros(len(table), 1), torch.zeros(len(table), 0, dtype=torch.int16), None)
+    codes = atoms.add(encoded).codes[:, 0]
+    logits = 20 * torch.nn.functional.one_hot(codes.long()).float()
+    exact = codec.decode_means(encoded.values * 0, codes[:, None][:, :0], atoms.sure(logits))  # type: ignore[operator]
+    pd.testing.assert_frame_equal(exact, table)
+    assert not filled.equals(table)
+    assert atoms.sure(0 * logits).eq(-1).all()
 
 
 def test_decoded_numbers_are_the_drawn_atoms_or_none() -> None:

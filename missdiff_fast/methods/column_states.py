@@ -82,13 +82,14 @@ class ColumnStates(Method):
         return self.codec.decode(*self.atoms.settle(bin_index, codes))
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
-        """Conditional means and most probable categories, in one pass."""
+        """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
         table = self.atoms.add(table)
-        means = torch.empty((len(table), table.layout.num_continuous), dtype=torch.float64)
-        codes = empty_codes(table)
+        means, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
+        atoms = torch.empty(means.shape, dtype=torch.int32)
         for a, b, logits, mean in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
-            means[a:b], codes[a:b] = self.atoms.impute(mean, logits), most_probable(logits, table.layout, self.backend)
-        return self.codec.decode_means(means, codes[:, : self.codec.layout.num_categorical])
+            means[a:b], atoms[a:b] = mean, self.atoms.sure(logits)
+            codes[a:b] = most_probable(logits, table.layout, self.backend)
+        return self.codec.decode_means(means, codes[:, : self.codec.layout.num_categorical], atoms)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""

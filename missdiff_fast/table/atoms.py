@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from missdiff_fast.table.columns import Continuous
+from missdiff_fast.table.columns import MAX_VALUES, Continuous
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 _MOST = 256  # atoms of one column, the most frequent ones
@@ -32,8 +33,6 @@ class _Column:
         The nearest kept value that is no atom, int32 ``[V]``; empty where all are atoms.
     boundaries : Tensor
         Those of the column, float32 ``[V - 1]``.
-    values : Tensor
-        The standardised values of the atoms, float64 ``[A]``.
     """
 
     index: int
@@ -41,7 +40,6 @@ class _Column:
     codes: Tensor
     others: Tensor
     boundaries: Tensor
-    values: Tensor
 
     @property
     def cardinality(self) -> int:
@@ -99,9 +97,14 @@ class Atoms:
         codes = [table.codes]
         for column in self._columns:
             scores = table.continuous[:, column.index].contiguous()
-            place = torch.searchsorted(column.boundaries.to(table.device, scores.dtype), scores, right=True)
-            place = place.masked_fill(scores.isnan(), len(column.codes) - 1)
-            codes.append(column.codes.to(table.device)[place, None])
+            boundaries = column.boundaries.to(table.device, scores.dtype)
+            place = torch.searchsorted(boundaries, scores, right=True)
+            code = column.codes.to(table.device)[place.masked_fill(scores.isnan(), len(column.codes) - 1)]
+            if len(column.others):
+                # The score of a number that fit did not see is the boundary between its neighbours.
+                unseen = (place > 0) & (scores == boundaries[(place - 1).clamp(min=0)])
+                code = code.masked_fill(unseen, len(column.bins))
+            codes.append(code[:, None])
         return EncodedTable(table.continuous, torch.cat(codes, 1), self.layout, table.values)
 
     def settle(self, bin_index: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,38 +132,38 @@ class Atoms:
             bin_index[:, column.index] = atom
         return bin_index, codes[:, :K]
 
-    def impute(self, means: Tensor, logits: Tensor) -> Tensor:
-        """Conditional means, but the atom itself where it is nearly certain.
+    def sure(self, logits: Tensor) -> Tensor:
+        """The atoms that are nearly certain.
 
         Parameters
         ----------
-        means : Tensor
-            Standardised values, floating ``[B, C]``.
         logits : Tensor
             Those of the one-hot groups of the table with atoms, ``[B, D - C]``.
 
         Returns
         -------
         Tensor
-            ``[B, C]``, float64 where there are atoms.
+            The atom's place among the column's kept values, int32 ``[B, C]``; -1 where none is nearly certain.
         """
-        if not self._columns:
-            return means
-        means = means.double()
+        places = torch.full((len(logits), self.plain.num_continuous), -1, dtype=torch.int32, device=logits.device)
         groups = logits.split(self.layout.cardinalities, 1)[self.plain.num_categorical :]
         for column, group in zip(self._columns, groups, strict=True):
             chance, code = torch.softmax(group, 1).max(1)
-            atom = column.values.to(means.device)[code.clamp(max=len(column.bins) - 1)]
-            sure = (chance >= _SURE) & (code < len(column.bins))
-            means[:, column.index] = torch.where(sure, atom, means[:, column.index])
-        return means
+            atom = column.bins.to(logits.device)[code.clamp(max=len(column.bins) - 1)].int()
+            certain = (chance >= _SURE) & (code < len(column.bins))
+            places[:, column.index] = torch.where(certain, atom, -1)
+        return places
 
 
 def _find(index: int, column: Continuous, share: float, count: int) -> _Column | None:
-    shares = np.diff(column.cumulative, prepend=0.0)
-    bins = np.flatnonzero(shares >= max(share, count / column.count))
+    counts = np.diff(column.cumulative, prepend=0.0) * column.count
+    if len(column.keys) > MAX_VALUES // 2:
+        # Values may have been dropped, whose cells count as their neighbours': up to one even rank for each side.
+        count = max(count, math.ceil(4 * column.count / MAX_VALUES))
+    least = max(count, share * column.count)
+    bins = np.flatnonzero(counts >= least - 0.01)  # counts are whole but for rounding
     if len(bins) > _MOST:
-        bins = np.sort(bins[np.argsort(-shares[bins], kind="stable")[:_MOST]])
+        bins = np.sort(bins[np.argsort(-counts[bins].round(), kind="stable")[:_MOST]])
     if not len(bins):
         return None
     V = len(column.keys)
@@ -180,5 +183,4 @@ def _find(index: int, column: Continuous, share: float, count: int) -> _Column |
         torch.from_numpy(codes),
         torch.from_numpy(rest.astype(np.int32)),
         torch.from_numpy(column.boundaries),
-        torch.from_numpy(column.resolution.standardise(column.keys[bins], column.resolution.within(column.keys))),
     )

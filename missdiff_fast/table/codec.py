@@ -179,7 +179,7 @@ class Codec:
         places, categories = bin_index.cpu().numpy(), codes.cpu().numpy()
         return decode_table(self.schema, self._coders, places, categories, lambda coder, own: coder.table.take(own))
 
-    def decode_means(self, values: Tensor, codes: Tensor) -> pd.DataFrame:
+    def decode_means(self, values: Tensor, codes: Tensor, exact: Tensor | None = None) -> pd.DataFrame:
         """The table of conditional means and categories.
 
         Parameters
@@ -188,6 +188,8 @@ class Codec:
             Standardised values of the continuous columns, floating ``[B, C]``.
         codes : Tensor
             int16 ``[B, K]``.
+        exact : Tensor, optional
+            The place of a kept value that a continuous cell has in place of its mean, int32 ``[B, C]``; -1 for none.
 
         Returns
         -------
@@ -198,7 +200,13 @@ class Codec:
         values = values.detach().cpu()
         if values.dtype not in (torch.float32, torch.float64):
             values = values.to(torch.float32)
-        return decode_table(self.schema, self._coders, values.numpy(), codes.cpu().numpy(), Continuous.decode_means)
+        frame = decode_table(self.schema, self._coders, values.numpy(), codes.cpu().numpy(), Continuous.decode_means)
+        if exact is not None:
+            for name, coder, places in zip(self.schema.continuous, self._continuous, exact.T.numpy(), strict=True):
+                if (places >= 0).any():
+                    known = as_series(coder.table.take(places.clip(min=0)))
+                    frame[name] = frame[name].mask(places >= 0, known)
+        return frame
 
     def fill(self, cells: TableCells, filled: pd.DataFrame, *, verbose: bool = False) -> pd.DataFrame:
         """The frame that was read, with its missing cells taken from another of as many rows.
