@@ -58,7 +58,7 @@ def probe_loss(network: nn.Module, table: EncodedTable, backend: Backend, seed: 
     total, weight = 0.0, torch.ones(_PROBE_ROWS, device=table.device)
     key = make_key(derive(seed, "probe"), 0, table.device)
     rows = torch.arange(len(table), device=table.device)
-    picked = table.layout.shared(backend.uniform(rows, table.layout.num_columns, key)) < _PROBE_SHARE
+    picked = table.layout.with_partners(backend.uniform(rows, table.layout.num_columns, key)) < _PROBE_SHARE
     states = torch.where(table.observed() & ~picked, CLEAN, HIDDEN).to(torch.uint8)
     for index in rows.split(_PROBE_ROWS):
         ones, state = weight[: len(index)], states[index]

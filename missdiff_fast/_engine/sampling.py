@@ -145,9 +145,24 @@ def fill(
     for start, stop, x in draw(network, table, solver, backend, seed, verbose=verbose, desc=desc):
         continuous[start:stop] = x[:, :C]
         codes[start:stop] = most_probable(x[:, C:], table.layout, backend)
+    _settle(continuous, codes, table)
     continuous = torch.where(torch.isnan(table.continuous), continuous, table.continuous)
     values = None if table.values is None else _look_up(continuous, table.continuous, table.values)
     return EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, values)
+
+
+def _settle(continuous: Tensor, codes: Tensor, table: EncodedTable) -> None:
+    """Move drawn scores, in place, into the range of the observed ones whose partner column has the drawn category."""
+    first = table.layout.num_categorical - len(table.layout.partners)
+    for k, c in enumerate(table.layout.partners, first):
+        seen, code = table.continuous[:, c], table.codes[:, k].long()
+        seen, code = seen[code >= 0], code[code >= 0]
+        ends = []
+        for reduce, none in (("amin", -torch.inf), ("amax", torch.inf)):
+            start = seen.new_full((table.layout.cardinalities[k],), none)
+            ends.append(start.scatter_reduce(0, code, seen, reduce, include_self=False))
+        drawn = codes[:, k].long()
+        continuous[:, c] = continuous[:, c].clamp(ends[0][drawn], ends[1][drawn])
 
 
 def _look_up(scores: Tensor, known_scores: Tensor, known_values: Tensor) -> Tensor:

@@ -202,8 +202,8 @@ class AtomsConfig:
     """Frequent values of continuous columns that are categories of their own.
 
     An atom is a value of at least a share ``share`` of the column's observed cells, and of at least ``count`` cells; of
-    a column, at most the 256 most frequent ones. A share of 1 is none: atoms cost time, because each has a column of
-    the encoded row. See `missdiff_fast.table.atoms`.
+    a column, at most the 256 most frequent ones. A share of 1 is none: atoms cost time, because each widens the
+    encoded row. See `missdiff_fast.table.atoms`.
 
     Examples
     --------

@@ -50,12 +50,12 @@ class ColumnStates(Method):
 
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
-        table = self.atoms.add(table)
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks = Networks(network, network)
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
+        table = self.atoms.add(table)
         rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
 
@@ -75,11 +75,12 @@ class ColumnStates(Method):
             solver = replace(solver, steps=num_steps)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
-        codes = empty_codes(known)
+        scores, codes = torch.empty(bin_index.shape), empty_codes(known)
         parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
         for start, stop, x in parts:
             bin_index[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
-        return self.codec.decode(*self.atoms.settle(bin_index, codes))
+            scores[start:stop] = x[:, : known.layout.num_continuous]
+        return self.codec.decode(*self.atoms.settle(bin_index, codes, scores))
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
@@ -105,7 +106,7 @@ class ColumnStates(Method):
         """As `Method.nll_bound`, of the encoded cells with noise of the least level; missing ones are hidden.
 
         The network models the observed columns of a row alone, so the bound needs no factor for the missing ones
-        (unlike that of the paper's Theorem 3.2).
+        (unlike that of the paper's Theorem 3.2). A number that has atoms counts with its score and with its category.
         """
         table = self.atoms.add(table)
         process = variance_exploding(*_BOUND_LEVELS)

@@ -30,7 +30,7 @@ class _Column:
     codes : Tensor
         The category of each kept value, its atom or, as the last, "another value": int16 ``[V + 1]``, the last -1.
     others : Tensor
-        The nearest kept value that is no atom, int32 ``[V]``; empty where all are atoms.
+        The places of the kept values that are no atoms, ascending, int64 ``[V - A]``.
     boundaries : Tensor
         Those of the column, float32 ``[V - 1]``.
     """
@@ -66,6 +66,8 @@ class Atoms:
 
     Attributes
     ----------
+    plain : Layout
+        That of the table without atoms.
     layout : Layout
         That of the table with atoms: their categorical columns come last.
 
@@ -107,8 +109,11 @@ class Atoms:
             codes.append(code[:, None])
         return EncodedTable(table.continuous, torch.cat(codes, 1), self.layout, table.values)
 
-    def settle(self, bin_index: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    def settle(self, bin_index: Tensor, codes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Decoded cells whose numbers are the atoms that were drawn, or where none was drawn no atom.
+
+        Where another value was drawn with the score of an atom, the score chooses among the other values next to the
+        atom, a tenth of them, so that none of them becomes a spike of its own.
 
         Parameters
         ----------
@@ -116,20 +121,25 @@ class Atoms:
             int32 ``[B, C]``.
         codes : Tensor
             Those of the table with atoms, int16 ``[B, K']``.
+        scores : Tensor
+            Scores of the continuous columns, ``[B, C]``.
 
         Returns
         -------
         bin_index, codes : Tensor, Tensor
             int32 ``[B, C]`` and int16 ``[B, K]``, of the table without atoms.
         """
+        if not self._columns:
+            return bin_index, codes
         K = self.plain.num_categorical
         bin_index = bin_index.clone()
         for k, column in enumerate(self._columns, K):
-            code, place = codes[:, k].long(), bin_index[:, column.index]
-            atom = column.bins[code.clamp(max=len(column.bins) - 1)].int()
-            if len(column.others):
-                atom = torch.where(code < len(column.bins), atom, column.others[place.long()])
-            bin_index[:, column.index] = atom
+            code, place = codes[:, k].long(), bin_index[:, column.index].long()
+            drawn = code < len(column.bins)
+            wrong = ~drawn & (column.codes[place] < len(column.bins))
+            place[drawn] = column.bins[code[drawn]]
+            place[wrong] = _beside(column, place[wrong], scores[wrong, column.index])
+            bin_index[:, column.index] = place.int()
         return bin_index, codes[:, :K]
 
     def sure(self, logits: Tensor) -> Tensor:
@@ -155,6 +165,19 @@ class Atoms:
         return places
 
 
+def _beside(column: _Column, place: Tensor, scores: Tensor) -> Tensor:
+    """Other values next to atoms, the further along the score lies in the atom's interval the greater."""
+    ends = torch.cat(
+        [column.boundaries.new_tensor([-torch.inf]), column.boundaries, column.boundaries.new_full((1,), torch.inf)]
+    )
+    low, high, at = (torch.special.ndtr(x.double()) for x in (ends[place], ends[place + 1], scores))
+    share = ((at - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
+    reach = max(1, len(column.others) // 10)
+    below = torch.searchsorted(column.others, place)
+    first, last = (below - reach).clamp(min=0), (below + reach).clamp(max=len(column.others))
+    return column.others[(first + (share * (last - first)).long()).clamp(max=last - 1)]
+
+
 def _find(index: int, column: Continuous, share: float, count: int) -> _Column | None:
     counts = np.diff(column.cumulative, prepend=0.0) * column.count
     if len(column.keys) > MAX_VALUES // 2:
@@ -169,18 +192,10 @@ def _find(index: int, column: Continuous, share: float, count: int) -> _Column |
     V = len(column.keys)
     codes = np.full(V + 1, len(bins), dtype=np.int16)
     codes[bins], codes[-1] = np.arange(len(bins)), -1
-    rest = np.setdiff1d(np.arange(V), bins)
-    if len(rest):
-        # float64 holds the differences of all keys well enough to compare them.
-        keys = column.keys.astype(np.float64)
-        right = np.searchsorted(rest, np.arange(V)).clip(max=len(rest) - 1)
-        left = (right - 1).clip(min=0)
-        apart = [np.abs(keys[rest[side]] - keys) for side in (left, right)]
-        rest = np.where(apart[0] < apart[1], rest[left], rest[right])
     return _Column(
         index,
         torch.from_numpy(bins),
         torch.from_numpy(codes),
-        torch.from_numpy(rest.astype(np.int32)),
+        torch.from_numpy(np.setdiff1d(np.arange(V), bins)),
         torch.from_numpy(column.boundaries),
     )

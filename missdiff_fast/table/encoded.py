@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def num_columns(self) -> int:
-        """J, the columns."""
+        """J, the columns of the model: those of the table, and those of its atoms."""
         return self.num_continuous + len(self.cardinalities)
 
     @property
@@ -63,11 +63,11 @@ class Layout:
         return ends.cumsum(0).to(device)
 
     def groups(self, device: torch.device | str | None = None) -> Tensor:
-        """The table column of each encoded column: int64 ``[D]``."""
+        """The column of each encoded column: int64 ``[D]``."""
         sizes = torch.tensor((1,) * self.num_continuous + self.cardinalities, dtype=torch.int64)
         return torch.repeat_interleave(torch.arange(self.num_columns), sizes).to(device)
 
-    def shared(self, x: Tensor) -> Tensor:
+    def with_partners(self, x: Tensor) -> Tensor:
         """One number for each column, ``[B, J]``, but a column that has a partner gets the partner's."""
         if not self.partners:
             return x
