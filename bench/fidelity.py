@@ -15,10 +15,10 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.evaluate._distances import Pair, contingency_variation, kolmogorov_smirnov, total_variation
+
 LEAST_CORRELATION, LEAST_ASSOCIATION = 0.5, 0.3
 BINS = 10
-
-Pair = tuple[np.ndarray, np.ndarray]  # of the real table and of the synthetic one
 
 
 def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str]) -> dict[str, float]:
@@ -39,11 +39,11 @@ def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[s
         if name in continuous:
             numbers[name] = tuple(column.to_numpy(float) for column in pair)
             codes[name] = tuple(np.digitize(x, np.histogram_bin_edges(x, BINS)) for x in numbers[name])
-            shapes.append(1 - _kolmogorov(numbers[name]))
+            shapes.append(1 - kolmogorov_smirnov(tuple(x.round(15) for x in numbers[name])))
         else:
             both = pd.factorize(pd.concat([column.astype(object) for column in pair]))[0]
             codes[name] = both[: len(real)], both[len(real) :]
-            shapes.append(1 - _total_variation(codes[name]))
+            shapes.append(1 - total_variation(codes[name]))
     trends = []
     for a, b in combinations(real.columns, 2):
         both_numbers = a in numbers and b in numbers
@@ -54,19 +54,6 @@ def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[s
     return {name: 100 * value for name, value in {"overall": overall, **scores}.items()}
 
 
-def _kolmogorov(pair: Pair) -> float:
-    real, synthetic = (np.sort(x.round(15)) for x in pair)
-    at = np.concatenate([real, synthetic])
-    shares = [np.searchsorted(x, at, side="right") / len(x) for x in (real, synthetic)]
-    return float(np.abs(shares[0] - shares[1]).max())
-
-
-def _total_variation(pair: Pair) -> float:
-    size = max(int(codes.max()) for codes in pair) + 1
-    shares = [np.bincount(codes, minlength=size) / len(codes) for codes in pair]
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
-
-
 def _correlation(first: Pair, second: Pair) -> float:
     if any(np.ptp(x) == 0 for x in (*first, *second)):
         return math.nan
@@ -75,9 +62,8 @@ def _correlation(first: Pair, second: Pair) -> float:
 
 
 def _contingency(first: Pair, second: Pair) -> float:
-    size = max(int(codes.max()) for codes in second) + 1
-    joint = [a.astype(np.int64) * size + b for a, b in zip(first, second, strict=True)]
-    return 1 - _total_variation((joint[0], joint[1])) if _cramer(first[0], second[0]) > LEAST_ASSOCIATION else math.nan
+    associated = _cramer(first[0], second[0]) > LEAST_ASSOCIATION
+    return 1 - contingency_variation(first, second) if associated else math.nan
 
 
 def _cramer(first: np.ndarray, second: np.ndarray) -> float:

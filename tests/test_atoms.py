@@ -116,12 +116,11 @@ def test_numbers_that_fit_did_not_see_are_no_atoms() -> None:
 def test_an_atom_that_is_sure_is_imputed_exactly(values: Any) -> None:
     table = pd.DataFrame({"x": pd.Series(values).repeat(20).reset_index(drop=True)})
     codec, encoded, atoms = _encoded(table)
-    filled = codec.decode_means(torch.zeros(len(table), 1), torch.zeros(len(table), 0, dtype=torch.int16), None)
+    means, none = torch.zeros(len(table), 1), torch.zeros(len(table), 0, dtype=torch.int16)
     codes = atoms.add(encoded).codes[:, 0]
     logits = 20 * torch.nn.functional.one_hot(codes.long()).float()
-    exact = codec.decode_means(encoded.values * 0, codes[:, None][:, :0], atoms.sure(logits))  # type: ignore[operator]
-    pd.testing.assert_frame_equal(exact, table)
-    assert not filled.equals(table)
+    pd.testing.assert_frame_equal(codec.decode_means(means, none, atoms.sure(logits)), table)
+    assert not codec.decode_means(means, none).equals(table)
     assert atoms.sure(0 * logits).eq(-1).all()
 
 

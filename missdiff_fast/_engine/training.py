@@ -158,7 +158,7 @@ def _draw_batches(
         sigma = draw_sigma(backend.normal(number, 1, of_levels)[:, 0], objective)
         seen = observed[rows]
         shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
-        states = draw_states(_with_partners(uniform[:, :-1], table), seen, shown, objective)
+        states = draw_states(table.layout.with_partners(uniform[:, :-1]), seen, shown, objective)
         loss_states = states
         if filled is not None:  # filled cells outside the loss count as clean, which has no loss
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
@@ -175,10 +175,3 @@ def _draw_batches(
             noise_weight(sigma).unflatten(0, shape),
             keys,
         )
-
-
-def _with_partners(uniform: Tensor, table: EncodedTable) -> Tensor:
-    """The uniform numbers of `draw_states`, one for both columns where a column has a partner."""
-    if not table.layout.partners:
-        return uniform
-    return torch.cat([uniform[:, :2], table.layout.with_partners(uniform[:, 2:])], 1)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_share
+from missdiff_fast.evaluate._distances import Pair, contingency_variation, kolmogorov_smirnov, total_variation
 from missdiff_fast.evaluate._tables import (
     as_numbers,
     check_complete,
@@ -20,14 +21,13 @@ from missdiff_fast.evaluate._tables import (
     times_as_dtypes,
 )
 from missdiff_fast.evaluate.utility import utility
-from missdiff_fast.missingness import hide
-from missdiff_fast.model import MissDiff
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from missdiff_fast.model import MissDiff
+
 _BINS = 10  # of a number's real range, in a contingency table
-_Pair = tuple[np.ndarray, np.ndarray]  # a column of the real table and of the synthetic one
 
 
 def protocol_errors(
@@ -79,23 +79,25 @@ def protocol_errors(
     numbers = set(continuous_columns(real, continuous))
     check_same_kinds(real, synthetic, names)
     check_same_categories(real, synthetic, [column for column in real.columns if column not in numbers], names)
-    values: dict[str, _Pair] = {}
-    codes: dict[str, _Pair] = {}
+    values: dict[str, Pair] = {}
+    codes: dict[str, Pair] = {}
     shapes = []
     for column in real.columns:
         if column in numbers:
             pair = as_numbers(real[column]), as_numbers(synthetic[column])
             edges = np.linspace(pair[0].min(), pair[0].max(), _BINS + 1)[1:-1]
             values[column], codes[column] = pair, tuple(np.digitize(x, edges) for x in pair)
-            shapes.append(_kolmogorov_smirnov(pair))
+            shapes.append(kolmogorov_smirnov(pair))
         else:
             both = pd.factorize(pd.concat([real[column].astype(object), synthetic[column].astype(object)]))[0]
             codes[column] = both[: len(real)], both[len(real) :]
-            shapes.append(_total_variation(codes[column]))
-    trends = [
-        _correlation_error(values[a], values[b]) if a in numbers and b in numbers else _contingency(codes[a], codes[b])
-        for a, b in combinations(real.columns, 2)
-    ]
+            shapes.append(total_variation(codes[column]))
+    trends = []
+    for a, b in combinations(real.columns, 2):
+        if a in numbers and b in numbers:
+            trends.append(_correlation_error(values[a], values[b]))
+        else:
+            trends.append(contingency_variation(codes[a], codes[b]))
     return {
         "shape_error": 100 * float(np.mean(shapes)),
         "trend_error": 100 * float(np.mean(trends)) if trends else float("nan"),
@@ -149,11 +151,16 @@ def protocol(
 
     Examples
     --------
+    >>> from missdiff_fast import MissDiff
     >>> table = pd.DataFrame({"age": range(20, 80), "smoker": ["no", "yes", "yes"] * 20})
     >>> found = protocol(table[::2], table[1::2], "smoker", model=MissDiff(steps=20), seeds=[0])
     >>> found["rows"].tolist()
     ['real test', 'seed 0']
     """
+    # Here, because the other measures do without: the command's `evaluate` would start later.
+    from missdiff_fast.missingness import hide
+    from missdiff_fast.model import MissDiff
+
     check_share("missing", missing)
     parameters = {} if model is None else model.get_params()
     rows = [{"rows": "real test", **protocol_errors(train, test, continuous), "auroc": _auroc(train, test, target)}]
@@ -177,30 +184,10 @@ def _auroc(train: pd.DataFrame, test: pd.DataFrame, target: str) -> float:
     return float(scores.set_index("metric").loc["auroc", "value"])
 
 
-def _kolmogorov_smirnov(pair: _Pair) -> float:
-    real, synthetic = (np.sort(x) for x in pair)
-    at = np.concatenate([real, synthetic])
-    shares = [np.searchsorted(x, at, side="right") / len(x) for x in (real, synthetic)]
-    return float(np.abs(shares[0] - shares[1]).max())
-
-
-def _total_variation(pair: _Pair) -> float:
-    size = max(int(codes.max()) for codes in pair) + 1
-    shares = [np.bincount(codes, minlength=size) / len(codes) for codes in pair]
-    return float(np.abs(shares[0] - shares[1]).sum() / 2)
-
-
-def _correlation_error(first: _Pair, second: _Pair) -> float:
+def _correlation_error(first: Pair, second: Pair) -> float:
     real, synthetic = (_correlation(a, b) for a, b in zip(first, second, strict=True))
     return abs(real - synthetic) / 2
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     return 0.0 if np.ptp(a) == 0 or np.ptp(b) == 0 else float(np.corrcoef(a, b)[0, 1])
-
-
-def _contingency(first: _Pair, second: _Pair) -> float:
-    size = max(int(codes.max()) for codes in second) + 1
-    joint = np.concatenate([a.astype(np.int64) * size + b for a, b in zip(first, second, strict=True)])
-    codes = pd.factorize(joint)[0]
-    return _total_variation((codes[: len(first[0])], codes[len(first[0]) :]))

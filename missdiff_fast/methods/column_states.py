@@ -70,26 +70,27 @@ class ColumnStates(Method):
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        solver, network, known = self.config.solver, self._networks.generator, self.atoms.add(known)
+        solver, network = self.config.solver, self._networks.generator
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
-        scores, codes = torch.empty(bin_index.shape), empty_codes(known)
+        codes, known = empty_codes(known), self.atoms.add(known)
         parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
         for start, stop, x in parts:
-            bin_index[start:stop], codes[start:stop] = self.backend.decode(x, known.offsets, boundaries, starts)
-            scores[start:stop] = x[:, : known.layout.num_continuous]
-        return self.codec.decode(*self.atoms.settle(bin_index, codes, scores))
+            decoded = self.backend.decode(x, known.offsets, boundaries, starts)
+            bin_index[start:stop], codes[start:stop] = self.atoms.settle(*decoded, x)
+        return self.codec.decode(bin_index, codes)
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
         table = self.atoms.add(table)
         means, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
-        atoms = torch.empty(means.shape, dtype=torch.int32)
+        atoms = torch.empty(means.shape, dtype=torch.int32) if table.layout.partners else None
         for a, b, logits, mean in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
-            means[a:b], atoms[a:b] = mean, self.atoms.sure(logits)
-            codes[a:b] = most_probable(logits, table.layout, self.backend)
+            if atoms is not None:
+                atoms[a:b] = self.atoms.sure(logits)
+            means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
         return self.codec.decode_means(means, codes[:, : self.codec.layout.num_categorical], atoms)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:

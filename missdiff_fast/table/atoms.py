@@ -109,7 +109,7 @@ class Atoms:
             codes.append(code[:, None])
         return EncodedTable(table.continuous, torch.cat(codes, 1), self.layout, table.values)
 
-    def settle(self, bin_index: Tensor, codes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    def settle(self, bin_index: Tensor, codes: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Decoded cells whose numbers are the atoms that were drawn, or where none was drawn no atom.
 
         Where another value was drawn with the score of an atom, the score chooses among the other values next to the
@@ -121,8 +121,8 @@ class Atoms:
             int32 ``[B, C]``.
         codes : Tensor
             Those of the table with atoms, int16 ``[B, K']``.
-        scores : Tensor
-            Scores of the continuous columns, ``[B, C]``.
+        x : Tensor
+            The encoded rows, of which the scores are read, ``[B, D]``.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class Atoms:
         if not self._columns:
             return bin_index, codes
         K = self.plain.num_categorical
-        bin_index = bin_index.clone()
+        bin_index, codes, scores = bin_index.cpu().clone(), codes.cpu(), x[:, : self.plain.num_continuous].cpu()
         for k, column in enumerate(self._columns, K):
             code, place = codes[:, k].long(), bin_index[:, column.index].long()
             drawn = code < len(column.bins)

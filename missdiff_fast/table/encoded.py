@@ -68,11 +68,11 @@ class Layout:
         return torch.repeat_interleave(torch.arange(self.num_columns), sizes).to(device)
 
     def with_partners(self, x: Tensor) -> Tensor:
-        """One number for each column, ``[B, J]``, but a column that has a partner gets the partner's."""
+        """Numbers of the columns ``[B, n + J]``, after n others; a column that has a partner gets the partner's."""
         if not self.partners:
             return x
-        own = self.num_columns - len(self.partners)
-        return torch.cat([x[:, :own], x[:, torch.tensor(self.partners, device=x.device)]], 1)
+        places = torch.tensor(self.partners, device=x.device) + (x.shape[1] - self.num_columns)
+        return torch.cat([x[:, : -len(self.partners)], x[:, places]], 1)
 
 
 @dataclass(frozen=True)
