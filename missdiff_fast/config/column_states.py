@@ -173,7 +173,8 @@ class RefineConfig:
 class SolverConfig:
     """Steps and noise levels of the sampler: ``steps`` sigmas from ``sigma_max`` to ``sigma_min``.
 
-    The levels are even in sigma^(1/rho). ``precision`` is that of the factors of the network's matrix products on a
+    The levels are even in sigma^(1/rho). A category is drawn from its last probabilities, or without
+    ``draw_categories`` is the most probable one. ``precision`` is that of the factors of the network's matrix products on a
     CUDA device, "bfloat16" or "float32"; sums and all else are float32. The CPU computes in float32.
 
     Examples
@@ -187,6 +188,7 @@ class SolverConfig:
     sigma_min: float = 0.15
     rho: float = 5.0
     precision: str = "bfloat16"
+    draw_categories: bool = True
 
     def __post_init__(self) -> None:
         check_choice("solver.precision", self.precision, ("bfloat16", "float32"))
@@ -220,6 +222,24 @@ class AtomsConfig:
 
 
 @dataclass(frozen=True)
+class CalibrationConfig:
+    """Rounds of drawing rows and weighting categories after training; see `missdiff_fast._engine.calibration`.
+
+    0 rounds is none.
+
+    Examples
+    --------
+    >>> CalibrationConfig(rounds=0)
+    CalibrationConfig(rounds=0)
+    """
+
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        check_integer("calibration.rounds", self.rounds, 0)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -239,6 +259,7 @@ class Config:
     refine: RefineConfig = field(default_factory=RefineConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""
@@ -246,11 +267,11 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`. A setting that an older version did not have gets its default.
+        """The inverse of `to_dict`. What an older version did not do is off.
 
         Its precision "tf32", which this version does not have, becomes "float32".
         """
-        solver = data["solver"]
+        solver = {"draw_categories": False, **data["solver"]}
         if solver["precision"] == "tf32":
             solver = {**solver, "precision": "float32"}
         return cls(
@@ -260,5 +281,6 @@ class Config:
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**solver),
-            atoms=AtomsConfig(**data.get("atoms", {})),
+            atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
+            calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
         )
