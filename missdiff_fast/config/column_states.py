@@ -62,15 +62,15 @@ class ObjectiveConfig:
     >>> ObjectiveConfig(clean_share=0.9)
     Traceback (most recent call last):
         ...
-    ValueError: objective.clean_share, hidden_share and impute_share are shares of one whole, got 1.1 in all
+    ValueError: objective.clean_share, hidden_share and impute_share are shares of one whole, got 1.25 in all
     """
 
-    log_sigma_mean: float = -0.5
-    log_sigma_std: float = 1.4
+    log_sigma_mean: float = 0.0
+    log_sigma_std: float = 1.6
     clean_share: float = 0.3
     hidden_share: float = 0.1
-    impute_share: float = 0.1
-    mean_weight: float = 0.3
+    impute_share: float = 0.25
+    mean_weight: float = 0.5
     column_power: float = 0.5
     column_cap: float = 10.0
 
@@ -105,7 +105,7 @@ class TrainingConfig:
     steps: int | None = None
     epochs: int | None = None
     batch_size: int | None = None
-    learning_rate: float = 3e-3
+    learning_rate: float = 4e-3
     warmup: int = 100
     ema: float = 0.998
 
@@ -117,12 +117,12 @@ class TrainingConfig:
         check_share("training.ema", self.ema)
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table: at most 4,000 steps of 256 rows; for a small table about 200 epochs.
+        """Steps and batch size for a table: at most 4,000 steps of 384 rows; for a small table about 200 epochs.
 
         >>> TrainingConfig().resolve(16_000)
-        (4000, 256)
+        (4000, 384)
         """
-        batch_size = self.batch_size or min(256, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        batch_size = self.batch_size or (384 if num_rows >= 4096 else max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1)))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
         return steps or min(4000, max(500, 200 * num_rows // batch_size)), batch_size
 
@@ -144,7 +144,7 @@ class RefineConfig:
     """
 
     rounds: int | None = None
-    step_share: float = 2 / 3
+    step_share: float = 0.5
     rate_share: float = 1.0
     show: float = 0.85
     trusted_rate: float = 0.5
@@ -180,11 +180,11 @@ class SolverConfig:
     Examples
     --------
     >>> SolverConfig(steps=20)
-    SolverConfig(steps=20, sigma_max=7.0, sigma_min=0.15, rho=5.0, precision='bfloat16')
+    SolverConfig(steps=20, sigma_max=20.0, sigma_min=0.15, rho=5.0, precision='bfloat16', draw_categories=True)
     """
 
-    steps: int = 10
-    sigma_max: float = 7.0
+    steps: int = 15
+    sigma_max: float = 20.0
     sigma_min: float = 0.15
     rho: float = 5.0
     precision: str = "bfloat16"
@@ -204,21 +204,24 @@ class AtomsConfig:
     """Frequent values of continuous columns that are categories of their own.
 
     An atom is a value of at least a share ``share`` of the column's observed cells, and of at least ``count`` cells; of
-    a column, at most the 256 most frequent ones. A share of 1 is none: atoms cost time, because each widens the
-    encoded row. See `missdiff_fast.table.atoms`.
+    a column, at most the 256 most frequent ones. Of more than ``budget`` atoms of all columns, those of the greatest
+    shares are kept, because each widens the encoded row and costs time; atoms of a share of 5 % are always kept. A
+    share of 1 is no atoms. See `missdiff_fast.table.atoms`.
 
     Examples
     --------
-    >>> AtomsConfig(share=0.001).count
-    10
+    >>> AtomsConfig(share=0.001)
+    AtomsConfig(share=0.001, count=10, budget=600)
     """
 
-    share: float = 1.0
+    share: float = 0.0003
     count: int = 10
+    budget: int = 600
 
     def __post_init__(self) -> None:
         check_share("atoms.share", self.share)
         check_integer("atoms.count", self.count, 1)
+        check_integer("atoms.budget", self.budget, 1)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class ColumnStates(Method):
     def __init__(self, codec: Codec, config: Config, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
-        self.atoms = codec.atoms(config.atoms.share, config.atoms.count)
+        self.atoms = codec.atoms(**vars(config.atoms))
 
     @property
     def fitted(self) -> bool:

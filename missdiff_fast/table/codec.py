@@ -273,9 +273,9 @@ class Codec:
         self.category_values(column)
         return self.schema.categorical.index(column)
 
-    def atoms(self, share: float, count: int) -> Atoms:
+    def atoms(self, share: float, count: int, budget: int) -> Atoms:
         """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`."""
-        return Atoms(self._continuous, self.layout, share, count)
+        return Atoms(self._continuous, self.layout, share, count, budget)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""
