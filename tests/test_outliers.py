@@ -134,13 +134,12 @@ def holed(seed: int, wrong: list[float]) -> tuple[pd.DataFrame, pd.Series]:
     return frame, pd.Series(income)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("wrong", [[99_999_999.0], [-1e7, 8e7, 8e7]])
+@pytest.mark.parametrize(("seed", "wrong"), [(0, [99_999_999.0]), (1, [-1e7, 8e7, 8e7]), (2, [3e6])])
 def test_imputation_with_mistyped_values(seed: int, wrong: list[float]) -> None:
     errors = {}
     for name, values in (("plain", []), ("mistyped", wrong)):
         frame, truth = holed(seed, values)
-        model = MissDiff(steps=600, refine=0, random_state=seed).fit(frame)
+        model = MissDiff(steps=500, batch_size=64, width=32, refine=0, random_state=seed).fit(frame)
         hidden = frame["income"].isna()
         filled = model.impute(frame)
         errors[name] = float((filled["income"] - truth)[hidden].abs().median())
@@ -154,7 +153,7 @@ def test_imputation_with_mistyped_values(seed: int, wrong: list[float]) -> None:
 
 def test_drawn_rows_hold_outliers_as_often_as_the_table() -> None:
     frame, _ = holed(0, [9e7] * 12)
-    rows = MissDiff(steps=300, refine=0, random_state=0).fit(frame).sample(4000, random_state=0)
+    rows = MissDiff(steps=500, batch_size=64, width=32, refine=0, random_state=0).fit(frame).sample(4000, random_state=0)
     share = (frame["income"] == 9e7).sum() / frame["income"].notna().sum()
     assert (rows["income"] == 9e7).mean() == pytest.approx(share, abs=0.005)
 
