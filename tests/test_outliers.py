@@ -153,7 +153,9 @@ def test_imputation_with_mistyped_values(seed: int, wrong: list[float]) -> None:
 
 def test_drawn_rows_hold_outliers_as_often_as_the_table() -> None:
     frame, _ = holed(0, [9e7] * 12)
-    rows = MissDiff(steps=500, batch_size=64, width=32, refine=0, random_state=0).fit(frame).sample(4000, random_state=0)
+    rows = (
+        MissDiff(steps=500, batch_size=64, width=32, refine=0, random_state=0).fit(frame).sample(4000, random_state=0)
+    )
     share = (frame["income"] == 9e7).sum() / frame["income"].notna().sum()
     assert (rows["income"] == 9e7).mean() == pytest.approx(share, abs=0.005)
 

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def fidelity(
-    real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str] | None = None
-) -> pd.DataFrame:
+def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str] | None = None) -> pd.DataFrame:
     """Score synthetic rows by the SDMetrics Quality Report, in per cent; 100 is best.
 
     Parameters
