@@ -186,7 +186,7 @@ class Codec:
         A column has outliers where `missdiff_fast.table.outliers` finds some in `fit`; the scores stay as they are.
         """
         usual = [coder.resolution.usual for coder in self._continuous]
-        if table.values is None or not any(usual):
+        if not any(usual) or table.values is None:
             return table
         everything = -torch.inf, torch.inf
         low, high = table.values.new_tensor([everything if ends is None else ends for ends in usual]).T
