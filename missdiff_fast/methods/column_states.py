@@ -56,7 +56,8 @@ class ColumnStates(Method):
         self._networks = Networks(network, network, torch.zeros(self._num_categories, device=self.device))
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
-        table = self.atoms.add(table)
+        # One mistyped number would be most of a column's squared error, and make all other values look equal.
+        table = self.atoms.add(self.codec.without_outliers(table))
         rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
         self._networks.log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
@@ -95,7 +96,8 @@ class ColumnStates(Method):
             if atoms is not None:
                 atoms[a:b] = self.atoms.sure(logits)
             means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
-        return self.codec.decode_means(means, codes[:, : self.codec.layout.num_categorical], atoms)
+        codes = codes[:, : self.codec.layout.num_categorical]
+        return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
