@@ -10,6 +10,7 @@ import numpy as np
 
 from missdiff_fast.config.column_states import (
     AtomsConfig,
+    CategoriesConfig,
     Config,
     NetworkConfig,
     ObjectiveConfig,
@@ -28,6 +29,7 @@ __all__ = [
     "AnyConfig",
     "AtomsConfig",
     "CSDIConfig",
+    "CategoriesConfig",
     "Config",
     "DiffusionConfig",
     "EpochsConfig",

@@ -90,7 +90,8 @@ class Atoms:
         found = [_find(i, column, share, count) for i, column in enumerate(columns)]
         self._columns = [column for column in found if column is not None]
         cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)
-        self.layout = Layout(layout.num_continuous, cardinalities, tuple(column.index for column in self._columns))
+        partners = layout.partners + tuple(column.index for column in self._columns)
+        self.layout = Layout(layout.num_continuous, cardinalities, partners)
 
     def add(self, table: EncodedTable) -> EncodedTable:
         """The table with the categorical columns of the atoms, read off the scores."""
