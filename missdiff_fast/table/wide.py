@@ -58,9 +58,12 @@ class _Column:
     @cached_property
     def within(self) -> Tensor:
         """The log share of each category in its entry, less that of its place over all groups: float32 ``[V]``."""
-        own, of_entry, of_place = self.share, *(
-            torch.zeros(size, dtype=torch.float64).index_add(0, index.long(), self.share)
-            for size, index in zip(self.sizes, (self.entry, self.place), strict=True)
+        own, of_entry, of_place = (
+            self.share,
+            *(
+                torch.zeros(size, dtype=torch.float64).index_add(0, index.long(), self.share)
+                for size, index in zip(self.sizes, (self.entry, self.place), strict=True)
+            ),
         )
         within = own.log() - of_entry[self.entry.long()].log() - of_place[self.place.long()].log()
         return torch.where(self.place > 0, within, 0.0).float()
@@ -195,7 +198,7 @@ class Wide:
         return torch.softmax(groups[k], 1)
 
     def most_probable(self, codes: Tensor, logits: Tensor) -> Tensor:
-        """The most probable categories ``[B, K]``, where ``codes`` has those of all other columns: int16 ``[B, K']``."""
+        """The most probable categories, int16 ``[B, K]``; ``codes`` ``[B, K']`` has those of all other columns."""
         codes = codes[:, : self.plain.num_categorical].clone()
         for column in self._columns:
             rows = max(1, _BLOCK // len(column.entry))
