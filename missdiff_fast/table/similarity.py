@@ -8,15 +8,18 @@ from torch import Tensor
 from missdiff_fast.table.encoded import EncodedTable
 
 _MOST_FEATURES, _MOST_ROWS = 256, 1 << 17  # encoded columns and rows that are averaged
-_COMPONENTS = 16  # principal components of the means
-_SHRINK = 5.0  # cells of the overall mean that are added to a category's
+_NEIGHBOURS = 10  # categories on either side whose mean is a category's before its own cells are seen
+_TINY = 1e-12
+_COMPONENTS, _ROUNDS = 16, 10  # principal components in which categories are grouped, and rounds of moving centres
 
 
-def category_means(table: EncodedTable, k: int) -> Tensor:
-    """The means of the other encoded columns in the rows of each category, less the overall ones.
+def category_points(table: EncodedTable, k: int) -> Tensor:
+    """The categories of a column as points, near to one another where the rows' other columns are alike.
 
-    At most 256 encoded columns enter, those of the greatest variance. A missing cell counts as the mean. The means of
-    rare categories are shrunken towards the overall ones.
+    A point is the mean of the other encoded columns, in units of their spread within a category. The mean of a rare
+    category is little but noise, so it is drawn towards what can be expected: the mean of its neighbours, as far as
+    neighbours are alike at all (as those of the codes of diseases and places are, which sort by kind), else the overall
+    one. At most 256 encoded columns enter, those of the greatest variance. A missing cell counts as the mean.
 
     Parameters
     ----------
@@ -33,58 +36,95 @@ def category_means(table: EncodedTable, k: int) -> Tensor:
     Examples
     --------
     >>> from missdiff_fast.table import Layout
-    >>> scores = torch.tensor([-1.0, -1.0, 2.0]).repeat(10)[:, None]
-    >>> codes = torch.tensor([0, 1, 2], dtype=torch.int16).repeat(10)[:, None]
-    >>> category_means(EncodedTable(scores, codes, Layout(1, (3,))), 0).flatten().tolist()  # 10 cells, and 5 of mean 0
-    [-0.6666666666666666, -0.6666666666666666, 1.3333333333333333]
+    >>> codes = torch.arange(4, dtype=torch.int16).repeat(50)[:, None]
+    >>> scores = (codes % 2 * 2.0 - 1) + torch.tensor([0.5, 0.5, 0.5, 0.5, -0.5, -0.5, -0.5, -0.5]).repeat(25)[:, None]
+    >>> category_points(EncodedTable(scores, codes, Layout(1, (4,))), 0).flatten().round().tolist()
+    [-2.0, 2.0, -2.0, 2.0]
     """
     stride = -(-len(table) // _MOST_ROWS)
     continuous, codes = (part[::stride].cpu() for part in (table.continuous, table.codes))
-    code = codes[:, k].long()
-    sums = torch.zeros((table.layout.cardinalities[k], 0), dtype=torch.float64)
-    seen = code >= 0
-    counts = torch.bincount(code[seen], minlength=len(sums))[:, None]
-    blocks = []
-    for which in _features(continuous, codes, k, table.layout.cardinalities):
-        block = _centred(continuous, codes, which)[seen]
-        blocks.append(torch.zeros(len(sums), dtype=torch.float64).index_add(0, code[seen], block))
-    return torch.stack(blocks, 1) / (counts + _SHRINK) if blocks else sums
+    seen = codes[:, k] >= 0
+    code, V = codes[seen, k].long(), table.layout.cardinalities[k]
+    count = torch.bincount(code, minlength=V).double()
+    points = [
+        _expected(_centred(continuous, codes, which)[seen], code, count)
+        for which in _features(continuous, codes, k, table.layout.cardinalities)
+    ]
+    return torch.stack(points, 1) if points else torch.zeros((V, 0), dtype=torch.float64)
 
 
-def similar_groups(means: Tensor, weights: Tensor, number: int) -> list[Tensor]:
-    """Groups of similar categories, of equal size but for one: halves along the principal component, again and again.
+def _expected(cells: Tensor, code: Tensor, count: Tensor) -> Tensor:
+    """The expected mean of each category, in units of the spread within one: float64 ``[V]``."""
+    total, known = torch.zeros_like(count).index_add(0, code, cells), (count > 0).sum()
+    mean, near = total / count.clamp(min=1), _around(total) / _around(count).clamp(min=1)
+    alike = ((count * mean * near).sum() / (count * near**2).sum().clamp(min=_TINY)).clamp(0, 1)
+    start = alike * near
+    within = (((cells**2).sum() - (count * mean**2).sum()) / (count.sum() - known).clamp(min=1)).clamp(min=_TINY)
+    between = (((count * (mean - start) ** 2).sum() - known * within) / count.sum()).clamp(min=0)
+    trust = count * between / (count * between + within)
+    return (start + trust * (mean - start)) / within.sqrt()
+
+
+def _around(numbers: Tensor) -> Tensor:
+    """The sums of the neighbours' numbers."""
+    sums = torch.nn.functional.pad(numbers.cumsum(0), (_NEIGHBOURS + 1, _NEIGHBOURS))
+    sums[len(sums) - _NEIGHBOURS :] = sums[len(sums) - _NEIGHBOURS - 1]
+    return sums[2 * _NEIGHBOURS + 1 :] - sums[: len(numbers)] - numbers
+
+
+def similar_groups(points: Tensor, weights: Tensor, number: int, most: int) -> list[Tensor]:
+    """Groups of categories that are near to one another.
+
+    Weighted k-means, which begins with halves along the principal component, halved again. Then the categories choose
+    the nearest group with room, those of most weight first.
 
     Parameters
     ----------
-    means : Tensor
-        Those of V categories, float64 ``[V, F]``.
+    points : Tensor
+        V categories, float64 ``[V, F]``.
     weights : Tensor
         The weight of each category, float64 ``[V]``.
-    number : int
-        The number of groups, at most V.
+    number, most : int
+        The most groups, and the most members of one; there are at least V places in all.
 
     Returns
     -------
     list of Tensor
-        The members of each group, int64.
+        The members of each group, ascending, int64.
 
     Examples
     --------
-    >>> similar_groups(torch.tensor([[1.0], [5.0], [1.1], [4.9]]).double(), torch.ones(4).double(), 2)
+    >>> similar_groups(torch.tensor([[1.0], [5.0], [1.1], [4.9]]).double(), torch.ones(4).double(), 2, 2)
     [tensor([0, 2]), tensor([1, 3])]
     """
-    spread = (means - weights @ means / weights.sum()) * weights[:, None].sqrt()
-    axes = torch.linalg.eigh(spread.T @ spread).eigenvectors[:, -_COMPONENTS:]
-    return _halve(means @ axes, weights, torch.arange(len(means)), number)
+    spread = (points - weights @ points / weights.sum()) * weights[:, None].sqrt()
+    points = points @ torch.linalg.eigh(spread.T @ spread).eigenvectors[:, -_COMPONENTS:]
+    group = torch.empty(len(points), dtype=torch.int64)
+    for g, members in enumerate(_halve(points, weights, torch.arange(len(points)), number)):
+        group[members] = g
+    for _ in range(_ROUNDS):
+        weight = torch.zeros(number, dtype=torch.float64).index_add(0, group, weights)
+        sums = points.new_zeros((number, points.shape[1])).index_add(0, group, points * weights[:, None])
+        distance = torch.cdist(points, sums / weight[:, None].clamp(min=_TINY))
+        group = distance.argmin(1)
+    room, nearest, order = [most] * number, group.tolist(), weights.argsort(descending=True, stable=True)
+    for v in order.tolist():
+        if not room[nearest[v]]:
+            nearest[v] = int(distance[v].argmin())
+        room[nearest[v]] -= 1
+        if not room[nearest[v]]:
+            distance[:, nearest[v]] = torch.inf
+    group = torch.tensor(nearest)
+    return [(group == g).nonzero()[:, 0] for g in range(number) if room[g] < most]
 
 
 def _halve(points: Tensor, weights: Tensor, members: Tensor, number: int) -> list[Tensor]:
     if number == 1:
-        return [members.sort().values]
+        return [members]
     own, weight = points[members], weights[members]
-    centred = (own - weight @ own / weight.sum()) * weight[:, None].sqrt()
     along = torch.zeros(len(members), dtype=torch.float64)
     if points.shape[1]:
+        centred = (own - weight @ own / weight.sum()) * weight[:, None].sqrt()
         axis = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -1]
         along = own @ (axis * axis[axis.abs().argmax()].sign())
     members = members[along.argsort(stable=True)]

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
-from missdiff_fast.table.similarity import category_means, similar_groups
+from missdiff_fast.table.similarity import category_points, similar_groups
 
 _SINGLE_SHARE = 0.002  # of the column's observed cells, from which a category is an entry of its own
+_ROOM = 2  # places of a group, in units of its categories if groups had the same number
 _BLOCK = 1 << 24  # probabilities computed at a time
 
 
@@ -58,14 +59,9 @@ class _Column:
     @cached_property
     def within(self) -> Tensor:
         """The log share of each category in its entry, less that of its place over all groups: float32 ``[V]``."""
-        own, of_entry, of_place = (
-            self.share,
-            *(
-                torch.zeros(size, dtype=torch.float64).index_add(0, index.long(), self.share)
-                for size, index in zip(self.sizes, (self.entry, self.place), strict=True)
-            ),
-        )
-        within = own.log() - of_entry[self.entry.long()].log() - of_place[self.place.long()].log()
+        within = self.share.log()
+        for size, index in zip(self.sizes, (self.entry.long(), self.place.long()), strict=True):
+            within -= torch.zeros(size, dtype=torch.float64).index_add(0, index, self.share).log()[index]
         return torch.where(self.place > 0, within, 0.0).float()
 
     def log_chances(self, entries: Tensor, places: Tensor) -> Tensor:
@@ -111,7 +107,7 @@ class Wide:
     >>> table = EncodedTable(torch.zeros(60, 0), codes, Layout(0, (20,)))
     >>> wide = Wide.learn(table, one_hot=10)
     >>> wide.layout
-    Layout(num_continuous=0, cardinalities=(5,), partners=(0,))
+    Layout(num_continuous=0, cardinalities=(7, 9), partners=(0,))
     """
 
     def __init__(self, layout: Layout, columns: Sequence[_Column] = ()) -> None:
@@ -216,8 +212,8 @@ def _learn(table: EncodedTable, k: int, one_hot: int) -> _Column:
     order = counts.argsort(descending=True, stable=True)
     single = order[: min(int((share >= _SINGLE_SHARE).sum()), one_hot // 2)]
     rest = order[len(single) :].sort().values
-    number = math.ceil(len(rest) / math.ceil(math.sqrt(len(rest))))
-    groups = similar_groups(category_means(table, k)[rest], counts[rest], number)
+    number = math.ceil(math.sqrt(len(rest)))
+    groups = similar_groups(category_points(table, k)[rest], counts[rest], number, _ROOM * number)
     entry, place = torch.zeros(V, dtype=torch.int16), torch.zeros(V, dtype=torch.int16)
     entry[single] = torch.arange(len(single), dtype=torch.int16)
     first = int(len(single) > 0)  # place 0 is that of the single entries
