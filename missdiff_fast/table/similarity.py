@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from missdiff_fast.table.encoded import EncodedTable
+from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable
 
 _MOST_FEATURES, _MOST_ROWS = 256, 1 << 17  # encoded columns and rows that are averaged
 _NEIGHBOURS = 10  # categories on either side whose mean is a category's before its own cells are seen
+_FIFTHS = torch.special.ndtri(torch.tensor([0.2, 0.4, 0.6, 0.8], dtype=torch.float64))  # of normal scores
 _TINY = 1e-12
 _COMPONENTS, _ROUNDS = 16, 10  # principal components in which categories are grouped, and rounds of moving centres
 
@@ -19,7 +20,8 @@ def category_points(table: EncodedTable, k: int) -> Tensor:
     A point is the mean of the other encoded columns, in units of their spread within a category. The mean of a rare
     category is little but noise, so it is drawn towards what can be expected: the mean of its neighbours, as far as
     neighbours are alike at all (as those of the codes of diseases and places are, which sort by kind), else the overall
-    one. At most 256 encoded columns enter, those of the greatest variance. A missing cell counts as the mean.
+    one. A number enters with its score and with the fifth of the column in which it lies. At most 256 encoded columns
+    enter, those of the greatest variance. A missing cell counts as the mean.
 
     Parameters
     ----------
@@ -38,7 +40,7 @@ def category_points(table: EncodedTable, k: int) -> Tensor:
     >>> from missdiff_fast.table import Layout
     >>> codes = torch.arange(4, dtype=torch.int16).repeat(50)[:, None]
     >>> scores = (codes % 2 * 2.0 - 1) + torch.tensor([0.5, 0.5, 0.5, 0.5, -0.5, -0.5, -0.5, -0.5]).repeat(25)[:, None]
-    >>> category_points(EncodedTable(scores, codes, Layout(1, (4,))), 0).flatten().round().tolist()
+    >>> category_points(EncodedTable(scores, codes, Layout(1, (4,))), 0)[:, 0].round().tolist()
     [-2.0, 2.0, -2.0, 2.0]
     """
     stride = -(-len(table) // _MOST_ROWS)
@@ -46,9 +48,12 @@ def category_points(table: EncodedTable, k: int) -> Tensor:
     seen = codes[:, k] >= 0
     code, V = codes[seen, k].long(), table.layout.cardinalities[k]
     count = torch.bincount(code, minlength=V).double()
+    fifths = torch.bucketize(continuous, _FIFTHS.to(continuous.dtype)).to(codes.dtype)
+    codes = torch.cat([codes, fifths.masked_fill(continuous.isnan(), MISSING_CODE)], 1)
+    sizes = table.layout.cardinalities + (len(_FIFTHS) + 1,) * table.layout.num_continuous
     points = [
         _expected(_centred(continuous, codes, which)[seen], code, count)
-        for which in _features(continuous, codes, k, table.layout.cardinalities)
+        for which in _features(continuous, codes, k, sizes)
     ]
     return torch.stack(points, 1) if points else torch.zeros((V, 0), dtype=torch.float64)
 
