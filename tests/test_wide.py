@@ -66,7 +66,7 @@ def test_each_category_is_one_pair() -> None:
     assert torch.equal(observed[:, :-1], encoded.observed())
 
 
-def test_pairs_without_a_category_become_a_near_one() -> None:
+def test_pairs_without_a_category_become_one_of_the_group() -> None:
     _, encoded = _encoded(_table())
     wide = Wide.learn(encoded, 100)
     column = wide._columns[0]

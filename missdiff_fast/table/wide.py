@@ -46,14 +46,20 @@ class _Column:
 
     @cached_property
     def codes(self) -> Tensor:
-        """The category of each pair, int16 ``[entries, places]``; that of an unused place is the group's nearest."""
-        entries, places = self.sizes
-        codes = torch.full((entries, places), MISSING_CODE, dtype=torch.int16)
-        codes[self.entry.long(), self.place.long()] = torch.arange(len(self.entry), dtype=torch.int16)
-        for place in range(1, places):
-            codes[:, place] = torch.where(codes[:, place] < 0, codes[:, place - 1], codes[:, place])
-        for place in range(places - 2, -1, -1):
-            codes[:, place] = torch.where(codes[:, place] < 0, codes[:, place + 1], codes[:, place])
+        """The category of each pair, int16 ``[entries, places]``.
+
+        The places that a group has no category for are dealt out to its categories by the shares of both.
+        """
+        codes = torch.empty(self.sizes, dtype=torch.int16)
+        of_place = torch.zeros(self.sizes[1], dtype=torch.float64).index_add(0, self.place.long(), self.share)
+        for entry in range(self.sizes[0]):
+            members = (self.entry == entry).nonzero()[:, 0]
+            members = members[self.place[members].argsort()]
+            ends = self.share[members].cumsum(0)
+            unused = of_place.index_fill(0, self.place[members].long(), 0.0)
+            middles = (unused.cumsum(0) - unused / 2) / unused.sum().clamp(min=1e-300) * ends[-1]
+            codes[entry] = members[torch.searchsorted(ends, middles).clamp(max=len(members) - 1)]
+            codes[entry, self.place[members].long()] = members.to(torch.int16)
         return codes
 
     @cached_property
@@ -153,7 +159,7 @@ class Wide:
         return EncodedTable(table.continuous, torch.cat([codes, *places], 1), self.layout, table.values)
 
     def join(self, codes: Tensor) -> Tensor:
-        """The categories of drawn entries and places; of an unused place that of the nearest one.
+        """The categories of drawn entries and places; a place that the group does not have stands for one that it has.
 
         Parameters
         ----------
