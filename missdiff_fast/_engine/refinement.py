@@ -9,6 +9,7 @@ import torch
 
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import probe_loss
+from missdiff_fast._engine.length import choose_length
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.resemblance import distance
@@ -82,7 +83,7 @@ def run_phases(
     if rounds > 0:
         table, held_out = _hold_out(table, seed)
     training, refine = config.training, config.refine
-    steps, batch_size = training.resolve(len(table))
+    steps, batch_size = choose_length(networks.generator, table, config, backend, seed, history, rounds=rounds)
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)

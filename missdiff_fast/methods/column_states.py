@@ -10,6 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.calibration import calibrate, weighted
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.random import derive, make_key, seeded
@@ -55,11 +56,14 @@ class ColumnStates(Method):
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks = Networks(network, network)
+        self._log_weights = torch.zeros(self._num_categories, device=self.device)
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
-        table = self._shown(table)
+        # One mistyped number would be most of a column's squared error, and make all other values look equal.
+        table = self._shown(self.codec.without_outliers(table))
         rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
+        self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
 
     def draw(
         self,
@@ -75,6 +79,8 @@ class ColumnStates(Method):
         solver, network = self.config.solver, self._networks.generator
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
+        elif bool(self._log_weights.any()):
+            network = weighted(network, self._log_weights)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
         codes, known = empty_codes(known), self._shown(known)
@@ -95,7 +101,7 @@ class ColumnStates(Method):
                 atoms[a:b] = self.atoms.sure(logits)
             best = most_probable(logits, table.layout, self.backend)
             means[a:b], codes[a:b] = mean, self.wide.most_probable(best, logits)
-        return self.codec.decode_means(means, codes, atoms)
+        return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
@@ -146,7 +152,8 @@ class ColumnStates(Method):
         weights = {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
         if self._networks.imputer is not self._networks.generator:
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
-        return weights | {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
+        categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
+        return weights | categories | {"log_weights": self._log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
@@ -157,11 +164,17 @@ class ColumnStates(Method):
         if part(weights, "imputer"):
             imputer = self._network()
             imputer.load_state_dict(part(weights, "imputer"))
+        # Files of older versions have no weights of categories.
+        self._log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
         self._networks = Networks(generator.eval(), imputer.eval())
+
+    @property
+    def _num_categories(self) -> int:
+        return sum(self.atoms.layout.cardinalities)
 
     def _use(self, wide: Wide) -> None:
         self.wide = wide
-        self.atoms = self.codec.atoms(self.config.atoms.share, self.config.atoms.count, wide.layout)
+        self.atoms = self.codec.atoms(**vars(self.config.atoms), layout=wide.layout)
 
     def _shown(self, table: EncodedTable) -> EncodedTable:
         """The table as the network sees it."""
