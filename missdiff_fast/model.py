@@ -57,7 +57,7 @@ class MissDiff(Parameters):
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
     max_categories : int
-        A column with more categories is refused.
+        A column with more categories is refused, as free text is. Up to 10,000 cost little with the default preset.
     settings : mapping, optional
         Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"solver.steps": 20}``.
     random_state : int, numpy.random.Generator or numpy.random.RandomState, optional

@@ -11,6 +11,7 @@ import numpy as np
 from missdiff_fast.config.column_states import (
     AtomsConfig,
     CalibrationConfig,
+    CategoriesConfig,
     Config,
     NetworkConfig,
     ObjectiveConfig,
@@ -30,6 +31,7 @@ __all__ = [
     "AtomsConfig",
     "CSDIConfig",
     "CalibrationConfig",
+    "CategoriesConfig",
     "Config",
     "DiffusionConfig",
     "EpochsConfig",

@@ -259,6 +259,25 @@ class CalibrationConfig:
 
 
 @dataclass(frozen=True)
+class CategoriesConfig:
+    """Categorical columns of many categories.
+
+    A column of more than ``one_hot`` categories is two columns to the network, of about the square root of their number
+    each. See `missdiff_fast.table.wide`.
+
+    Examples
+    --------
+    >>> CategoriesConfig().one_hot
+    100
+    """
+
+    one_hot: int = 100
+
+    def __post_init__(self) -> None:
+        check_integer("categories.one_hot", self.one_hot, 2)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -278,6 +297,7 @@ class Config:
     refine: RefineConfig = field(default_factory=RefineConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
+    categories: CategoriesConfig = field(default_factory=CategoriesConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,4 +322,5 @@ class Config:
             solver=SolverConfig(**solver),
             atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
+            categories=CategoriesConfig(**data.get("categories", {})),
         )

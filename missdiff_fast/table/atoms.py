@@ -99,7 +99,8 @@ class Atoms:
             if len(bins):
                 self._columns.append(_column(i, column, bins))
         cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)
-        self.layout = Layout(layout.num_continuous, cardinalities, tuple(column.index for column in self._columns))
+        partners = layout.partners + tuple(column.index for column in self._columns)
+        self.layout = Layout(layout.num_continuous, cardinalities, partners)
 
     def add(self, table: EncodedTable) -> EncodedTable:
         """The table with the categorical columns of the atoms, read off the scores."""

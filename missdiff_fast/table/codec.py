@@ -80,7 +80,7 @@ class Codec:
         self.starts = torch.tensor([0, *(len(edge) for edge in edges)], dtype=torch.int64).cumsum(0)
 
     @classmethod
-    def fit(cls, cells: TableCells, *, ops: CodecOps, max_categories: int = 100, verbose: bool = False) -> Codec:
+    def fit(cls, cells: TableCells, *, ops: CodecOps, max_categories: int = 10_000, verbose: bool = False) -> Codec:
         """Learn a table's columns.
 
         Columns of strings, booleans and categories are categorical, and so are those named, and numeric columns in
@@ -291,9 +291,12 @@ class Codec:
         self.category_values(column)
         return self.schema.categorical.index(column)
 
-    def atoms(self, share: float, count: int, budget: int) -> Atoms:
-        """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`."""
-        return Atoms(self._continuous, self.layout, share, count, budget)
+    def atoms(self, share: float, count: int, budget: int, layout: Layout | None = None) -> Atoms:
+        """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`.
+
+        ``layout`` is the codec's by default.
+        """
+        return Atoms(self._continuous, self.layout if layout is None else layout, share, count, budget)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""

@@ -24,8 +24,9 @@ class Layout:
     cardinalities : tuple of int
         ``V_k``, the number of categories of each categorical column, K of them, each at least 1.
     partners : tuple of int
-        The last categorical columns may belong to continuous ones (see `missdiff_fast.table.atoms`): the number of the
-        continuous column of each. Both are hidden, noisy or clean together.
+        The last categorical columns may belong to other columns: to those that they are atoms of, or to the entries
+        whose places they are (see `missdiff_fast.table.atoms` and `missdiff_fast.table.wide`). The number of the other
+        column of each, from 0 to J - 1, which has no partner itself. Both are hidden, noisy or clean together.
 
     Examples
     --------
@@ -49,7 +50,7 @@ class Layout:
 
     @property
     def num_columns(self) -> int:
-        """J, the columns of the model: those of the table, and those of its atoms."""
+        """J, the columns of the model: those of the table, and those that belong to them."""
         return self.num_continuous + len(self.cardinalities)
 
     @property
