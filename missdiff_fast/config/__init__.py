@@ -14,6 +14,7 @@ from missdiff_fast.config.column_states import (
     NetworkConfig,
     ObjectiveConfig,
     RefineConfig,
+    RelationsConfig,
     SolverConfig,
     TrainingConfig,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "NetworkConfig",
     "ObjectiveConfig",
     "PaperConfig",
+    "RelationsConfig",
     "RefineConfig",
     "SolverConfig",
     "TrainingConfig",

@@ -8,6 +8,7 @@ from typing import Any
 
 from missdiff_fast._checks import (
     check_above_zero,
+    check_boolean,
     check_choice,
     check_integer,
     check_integer_or_none,
@@ -220,6 +221,22 @@ class AtomsConfig:
 
 
 @dataclass(frozen=True)
+class RelationsConfig:
+    """Whether columns that others determine are found, and kept consistent; see `missdiff_fast.table.relations`.
+
+    Examples
+    --------
+    >>> RelationsConfig()
+    RelationsConfig(enabled=True)
+    """
+
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        check_boolean("relations.enabled", self.enabled)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -239,6 +256,7 @@ class Config:
     refine: RefineConfig = field(default_factory=RefineConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
+    relations: RelationsConfig = field(default_factory=RelationsConfig)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""
@@ -261,4 +279,5 @@ class Config:
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**solver),
             atoms=AtomsConfig(**data.get("atoms", {})),
+            relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none
         )
