@@ -109,11 +109,13 @@ def learn_determined(pair: Pair, fields: list[Field], source: np.ndarray, own: n
     if not grouped and not pair.steps:
         return None
     steps = False
-    if pair.steps and not grouped:
+    if pair.steps:
         order = np.argsort(x, kind="stable")
         line = y[order]
         alike = line[:-2] == line[2:]
-        steps = bool(_passes(alike, line[1:-1] == line[:-2], rare[order][1:-1])) and bool(right.mean() >= _RIGHT)
+        passes = bool(_passes(alike, line[1:-1] == line[:-2], rare[order][1:-1])) and bool(right.mean() >= _RIGHT)
+        along = image[image >= 0]
+        steps = passes and 2 * np.count_nonzero(along[1:] != along[:-1]) < len(along)
     return Determined(b.name, a.name, image, counts, steps) if grouped or steps else None
 
 

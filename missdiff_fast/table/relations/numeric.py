@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,8 @@ _MOST_SOURCES = 3
 _RESIDUAL = 0.1  # the greatest spread of a residual, in that of the column
 # An exact formula gives the column's value in so many rows, and is at most so far from it, in units of the resolution.
 _EQUAL, _WITHIN, _SLACK = 0.99, 0.999, 0.55
+_GAIN = 3.0  # by which a further source must narrow what is left by a formula that holds
+_COVERED = 0.3  # the least share of rows that a source must be observed in
 _REACH = 5.0  # cells are cut at so many spreads from the median while sources are sought
 
 
@@ -40,6 +43,21 @@ class Fit:
     error: float
 
 
+class _Moments(NamedTuple):
+    """Standardised cells ``[n, C]`` in the forms that correlations are computed of, 0 where missing."""
+
+    seen: np.ndarray
+    mask: np.ndarray
+    filled: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, standard: np.ndarray) -> _Moments:
+        seen = ~np.isnan(standard)
+        filled = np.where(seen, standard, 0.0)
+        return cls(seen, seen.astype(np.float64), filled, filled**2)
+
+
 def find_numeric(fields: Sequence[Field], numbers: np.ndarray) -> list[Fit]:
     """Formulas that hold among some rows: at most one for each number of sources, column and scale.
 
@@ -55,9 +73,9 @@ def find_numeric(fields: Sequence[Field], numbers: np.ndarray) -> list[Fit]:
         logs = np.where(positive, np.log(np.where(numbers > 0, numbers, np.nan)), np.nan)
     found = []
     for log, columns in ((False, numbers), (True, logs)):
-        standard = _standardise(columns)
-        for b in range(len(fields)):
-            found += _sources(b, fields, numbers, columns, standard, log=log)
+        moments = _Moments.of(_standardise(columns))
+        for b in np.flatnonzero(moments.seen.any(0)):
+            found += _sources(int(b), fields, numbers, columns, moments, log=log)
     return found
 
 
@@ -89,25 +107,29 @@ def judge(relation: Numeric, field: Field, own: np.ndarray, others: Sequence[np.
 
 
 def _sources(
-    b: int, fields: Sequence[Field], numbers: np.ndarray, columns: np.ndarray, standard: np.ndarray, *, log: bool
+    b: int, fields: Sequence[Field], numbers: np.ndarray, columns: np.ndarray, moments: _Moments, *, log: bool
 ) -> list[Fit]:
     """Formulas of one column, of sources chosen one by one by their correlation with what is left."""
-    seen = ~np.isnan(standard)
-    filled, mask = np.where(seen, standard, 0.0), seen.astype(np.float64)
-    squares, left, rows = filled**2, standard[:, b].copy(), seen[:, b].copy()
+    seen = moments.seen
+    left, rows = moments.filled[:, b].copy(), seen[:, b].copy()
     chosen: list[int] = []
     found: list[Fit] = []
+    scale = 1.0  # what is left, in units of the column, is divided by this
     while len(chosen) < _MOST_SOURCES and np.count_nonzero(rows) >= LEAST_ROWS:
-        strength = _correlations(left[rows], filled[rows], squares[rows], mask[rows])
+        strength, count = _correlations(np.where(rows, left, 0.0), rows, moments)
         strength[[b, *chosen]] = 0
-        best = int(strength.argmax())
+        best = _most_useful(strength, count)
         if strength[best] < (0.3 if not chosen else 0.5 if found else 0.05):
             break
         chosen.append(best)
-        rows &= seen[:, best]
-        if np.count_nonzero(rows) < LEAST_ROWS:
+        fewer = rows & seen[:, best]
+        if np.count_nonzero(fewer) < max(LEAST_ROWS, 0.5 * np.count_nonzero(rows) if found else 0):
             break
+        rows = fewer
+        before = _spread(left[rows])
         fit, left[rows] = _fit(b, chosen, fields, numbers[rows], columns[rows], log=log)
+        if found and _GAIN * _spread(left[rows]) > before * scale:
+            break  # without this source the formula is as good
         if fit is not None:
             found.append(fit)
             if fit.exact:
@@ -169,16 +191,29 @@ def _least_squares(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, flo
     return slopes, float(solution[-1] + centre - slopes @ middle)
 
 
-def _correlations(left: np.ndarray, filled: np.ndarray, squares: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """The absolute correlation of what is left with each column, over the rows that have both: float64 ``[C]``."""
-    weights = np.stack([np.ones_like(left), left, left**2])
-    count, total, square = weights @ mask
-    (own, product, _), own_square = weights @ filled, weights[0] @ squares
+def _most_useful(strength: np.ndarray, count: np.ndarray) -> int:
+    """The strongest column, or one that is nearly as strong and observed in more rows."""
+    best = int(strength.argmax())
+    near = (1 - strength**2 <= 4 * (1 - strength[best] ** 2)) & (count > 1.2 * count[best])
+    return int(np.where(near, strength, 0).argmax()) if near.any() else best
+
+
+def _correlations(
+    left: np.ndarray, rows: np.ndarray, moments: _Moments
+) -> tuple[np.ndarray, np.ndarray]:
+    """The absolute correlation of what is left with each column, and of how many rows it is: both float64 ``[C]``.
+
+    It is 0 of columns that few of the rows observe.
+    """
+    weights = np.stack([rows.astype(np.float64), left, left**2])
+    count, total, square = weights @ moments.mask
+    (own, product, _), own_square = weights @ moments.filled, weights[0] @ moments.squares
     with np.errstate(invalid="ignore", divide="ignore"):
         covariance = product - own * total / count
         variances = (own_square - own**2 / count) * (square - total**2 / count)
         result = np.abs(covariance) / np.sqrt(variances)
-    return np.where((count >= LEAST_ROWS) & (variances > 1e-12) & np.isfinite(result), result, 0.0)
+    often = count >= max(LEAST_ROWS, _COVERED * np.count_nonzero(rows))
+    return np.where(often & (variances > 1e-12) & np.isfinite(result), result, 0.0), count
 
 
 def _standardise(columns: np.ndarray) -> np.ndarray:

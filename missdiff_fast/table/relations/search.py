@@ -17,6 +17,7 @@ from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 
 _MOST_COLUMNS = 500  # relations are sought among the first so many columns
+_FORMULA_ROWS = 3_000  # rows at most in which formulas are sought
 _WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that are searched, and the fewest and most rows
 
 
@@ -80,11 +81,13 @@ class _Search:
         """Formulas, the simplest first."""
         places = [j for j, field in enumerate(self.fields) if field.continuous]
         order = {self.fields[j].name: j for j in places}
-        fits = find_numeric([self.fields[j] for j in places], self.sample[:, places]) if len(places) > 1 else []
+        some = np.linspace(0, len(self.sample) - 1, min(len(self.sample), _FORMULA_ROWS)).astype(np.int64)
+        sample = self.sample[np.ix_(some, places)]
+        fits = find_numeric([self.fields[j] for j in places], sample) if len(places) > 1 else []
 
-        def rank(fit: Fit) -> tuple[bool, int, bool, float, int]:
+        def rank(fit: Fit) -> tuple[bool, int, float, bool, int]:
             relation = fit.relation
-            return not fit.exact, len(relation.sources), relation.log, round(fit.spread, 3), -order[relation.column]
+            return not fit.exact, len(relation.sources), round(fit.spread, 2), relation.log, -order[relation.column]
 
         return sorted(fits, key=rank)
 
