@@ -505,9 +505,7 @@ class MissDiff(Parameters):
         if not self.fitted:
             raise NotFittedError("this model is not fitted: call fit first")
 
-    def _encoded(
-        self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig
-    ) -> tuple[Codec, EncodedTable]:
+    def _encoded(self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig) -> tuple[Codec, EncodedTable]:
         """Learn the columns and encode the rows; the cells are freed on return, because training does not need them."""
         cells = read_frame(
             X,

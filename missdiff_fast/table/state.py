@@ -12,7 +12,7 @@ from torch import Tensor
 
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.columns import MAX_VALUES, Categorical, Coder, Constant, Continuous
-from missdiff_fast.table.dtypes import INSTANTS, dtype_from_json, dtype_to_json, key_dtype
+from missdiff_fast.table.dtypes import INSTANTS, Dtype, dtype_from_json, dtype_to_json, key_dtype
 from missdiff_fast.table.relations import Determined, Numeric, Relation
 from missdiff_fast.table.resolution import Resolution
 from missdiff_fast.table.schema import Column, Name, Schema

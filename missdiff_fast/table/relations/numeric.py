@@ -12,7 +12,7 @@ from missdiff_fast.table.relations.fields import Field
 from missdiff_fast.table.relations.relation import Numeric
 
 LEAST_ROWS = 50  # rows in which a relation must be seen
-_MOST_SOURCES = 3
+_MOST_SOURCES, _MOST_TRIED = 3, 5  # of a formula, and of one from which some may be left out
 _RESIDUAL = 0.1  # the greatest spread of a residual, in that of the column
 # An exact formula gives the column's value in so many rows, and is at most so far from it, in units of the resolution.
 _EQUAL, _WITHIN, _SLACK = 0.99, 0.999, 0.55
@@ -115,7 +115,7 @@ def _sources(
     chosen: list[int] = []
     found: list[Fit] = []
     scale = 1.0  # what is left, in units of the column, is divided by this
-    while len(chosen) < _MOST_SOURCES and np.count_nonzero(rows) >= LEAST_ROWS:
+    while len(chosen) < _MOST_TRIED and np.count_nonzero(rows) >= LEAST_ROWS:
         strength, count = _correlations(np.where(rows, left, 0.0), rows, moments)
         strength[[b, *chosen]] = 0
         best = _most_useful(strength, count)
@@ -135,7 +135,9 @@ def _sources(
             if fit.exact:
                 break
         scale = _spread(left[rows])
-        if not scale > 0 or (len(chosen) == 2 and np.var(_cut(left[rows])) > 0.5 * np.var(_cut(columns[rows, b]))):
+        if not scale > 0 or (
+            len(chosen) > 1 and np.var(_cut(left[rows])) > np.var(_cut(columns[rows, b])) / len(chosen)
+        ):
             break
         middle = np.median(left[rows])
         left = np.clip((left - middle) / scale, -_REACH, _REACH)
@@ -149,6 +151,14 @@ def _fit(
     own, others = columns[:, b], columns[:, list(chosen)]
     slopes, intercept = _least_squares(own, others)
     left = own - others @ slopes - intercept
+    if len(chosen) > 1:  # sources that change less than what is left are left out
+        least = max(1e-3 * _spread(own), 0.5 * _spread(left))
+        kept = [i for i, slope in enumerate(slopes) if abs(slope) * _spread(others[:, i]) >= least]
+        if not 0 < len(kept) <= _MOST_SOURCES:
+            return None, left
+        if len(kept) < len(chosen):
+            chosen, others = [chosen[i] for i in kept], others[:, kept]
+            slopes, intercept = _least_squares(own, others)
     names = tuple(fields[a].name for a in chosen)
 
     def tried(coefficients: Sequence[float], intercept: float) -> Fit | None:
@@ -184,9 +194,10 @@ def _least_squares(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, flo
     design = np.column_stack([(others - middle) / scale, np.ones(len(own))])
     kept = np.ones(len(own), dtype=bool)
     for _ in range(3):
-        solution = np.linalg.lstsq(design[kept], own[kept] - centre, rcond=None)[0]
+        part = design[kept]
+        solution = np.linalg.lstsq(part.T @ part, part.T @ (own[kept] - centre), rcond=None)[0]
         error = np.abs(own - centre - design @ solution)
-        kept = error <= max(6 * np.median(error), np.quantile(error, 0.9))
+        kept = error <= max(6 * np.median(error), np.partition(error, len(error) * 9 // 10)[len(error) * 9 // 10])
     slopes = solution[:-1] / scale
     return slopes, float(solution[-1] + centre - slopes @ middle)
 
@@ -194,13 +205,11 @@ def _least_squares(own: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, flo
 def _most_useful(strength: np.ndarray, count: np.ndarray) -> int:
     """The strongest column, or one that is nearly as strong and observed in more rows."""
     best = int(strength.argmax())
-    near = (1 - strength**2 <= 4 * (1 - strength[best] ** 2)) & (count > 1.2 * count[best])
+    near = (1 - strength**2 <= 4 * (1 - strength[best] ** 2)) & (strength > 0.95) & (count > 1.2 * count[best])
     return int(np.where(near, strength, 0).argmax()) if near.any() else best
 
 
-def _correlations(
-    left: np.ndarray, rows: np.ndarray, moments: _Moments
-) -> tuple[np.ndarray, np.ndarray]:
+def _correlations(left: np.ndarray, rows: np.ndarray, moments: _Moments) -> tuple[np.ndarray, np.ndarray]:
     """The absolute correlation of what is left with each column, and of how many rows it is: both float64 ``[C]``.
 
     It is 0 of columns that few of the rows observe.
@@ -230,12 +239,15 @@ def _spread(numbers: np.ndarray) -> float:
     """The distance between the 5 % and 95 % quantiles; 0 for none."""
     if not len(numbers):
         return 0.0
-    low, high = np.quantile(numbers, [0.05, 0.95])
-    return float(high - low)
+    ends = round(0.05 * (len(numbers) - 1)), round(0.95 * (len(numbers) - 1))
+    ordered = np.partition(numbers, ends)
+    return float(ordered[ends[1]] - ordered[ends[0]])
 
 
 def _cut(numbers: np.ndarray) -> np.ndarray:
-    return np.clip(numbers, *np.quantile(numbers, [0.02, 0.98]))
+    ends = round(0.02 * (len(numbers) - 1)), round(0.98 * (len(numbers) - 1))
+    ordered = np.partition(numbers, ends)
+    return np.clip(numbers, ordered[ends[0]], ordered[ends[1]])
 
 
 def _rounded(number: float, digits: int) -> float:

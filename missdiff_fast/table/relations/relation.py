@@ -50,9 +50,7 @@ class Numeric:
     def formula(self) -> str:
         """The formula as text."""
         if self.log:
-            terms = [
-                str(a) if c == 1 else f"{a}^{c:.6g}" for c, a in zip(self.coefficients, self.sources, strict=True)
-            ]
+            terms = [str(a) if c == 1 else f"{a}^{c:.6g}" for c, a in zip(self.coefficients, self.sources, strict=True)]
             text = " * ".join([f"{np.exp(self.intercept):.6g}", *terms])
             return f"({text}) * exp(residual)" if self.residual is not None else text
         terms = [str(a) if c == 1 else f"{c:.6g} * {a}" for c, a in zip(self.coefficients, self.sources, strict=True)]
@@ -135,11 +133,12 @@ class Determined:
     def compute(self, source: Field, numbers: np.ndarray) -> np.ndarray:
         """The place of the column's value for each number of the source, int64 ``[N]``; -1 where it is not known.
 
-        A number that was not seen has the value that both its neighbours have, or of steps the nearer one's.
+        A number that was not seen, or not with the column, has the value that both its neighbours have, or of steps the
+        nearer one's.
         """
         place = source.places(numbers)
         result = np.where(place >= 0, self.image[place], -1).astype(np.int64)
-        between = (place < 0) & ~np.isnan(numbers)
+        between = (result < 0) & ~np.isnan(numbers)
         if source.continuous and between.any():
             known = np.flatnonzero(self.image >= 0)
             marks, image = source.numbers[known], self.image[known]

@@ -145,4 +145,3 @@ class Relations:
             both = result & agree
             result = np.where(both.any(1, keepdims=True), both, result)
         return result
-

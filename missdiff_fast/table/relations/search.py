@@ -16,17 +16,20 @@ from missdiff_fast.table.relations.relation import Numeric, Relation
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 
-_MOST_COLUMNS = 500  # relations are sought among the first so many columns
-_FORMULA_ROWS = 3_000  # rows at most in which formulas are sought
+_MOST_COLUMNS, _MOST_NUMERIC = (
+    500,
+    200,
+)  # relations are sought among the first so many columns, formulas among numeric ones
+_FORMULA_WORK, _FORMULA_ROWS = 20_000_000, (1_000, 3_000)  # as below, for formulas
 _WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that are searched, and the fewest and most rows
 
 
 def find_relations(cells: TableCells, schema: Schema, coders: Mapping[Name, Coder]) -> list[Relation]:
     """The relations of a table, each of a column to columns that come before it in the order of computing.
 
-    Relations are sought among some of the rows, the fewer the more columns there are, and tested on all. Each column
-    has at most one, the simplest: exact formulas of one column, then tables, then other exact formulas, then those that
-    leave a residual.
+    Relations are sought in some of the rows, the fewer the more columns there are, among the first 300 columns that
+    vary (formulas among the first 200 numeric ones), and tested on all rows. Each column has at most one, the simplest:
+    exact formulas of one column, then tables, then other exact formulas, then those that leave a residual.
 
     Parameters
     ----------
@@ -72,16 +75,20 @@ class _Search:
             self._add(found, self._numeric(fit, found))
         for pair in self._pairs():
             if not _refused(found, self.fields[pair.column].name, [self.fields[pair.source].name]):
-                self._add(found, learn_determined(pair, self.fields, self._places(pair.source), self._places(pair.column)))
+                self._add(
+                    found, learn_determined(pair, self.fields, self._places(pair.source), self._places(pair.column))
+                )
         for fit in fits:
             self._add(found, self._numeric(fit, found))
         return in_order(list(found.values()))
 
     def _fits(self) -> list[Fit]:
         """Formulas, the simplest first."""
-        places = [j for j, field in enumerate(self.fields) if field.continuous]
+        places = [j for j, field in enumerate(self.fields) if field.continuous][:_MOST_NUMERIC]
         order = {self.fields[j].name: j for j in places}
-        some = np.linspace(0, len(self.sample) - 1, min(len(self.sample), _FORMULA_ROWS)).astype(np.int64)
+        least, most = _FORMULA_ROWS
+        rows = min(len(self.sample), max(least, min(most, _FORMULA_WORK // max(1, len(places)) ** 2)))
+        some = np.linspace(0, len(self.sample) - 1, rows).astype(np.int64)
         sample = self.sample[np.ix_(some, places)]
         fits = find_numeric([self.fields[j] for j in places], sample) if len(places) > 1 else []
 

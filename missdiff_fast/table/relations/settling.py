@@ -151,7 +151,9 @@ class Settling:
         """One of a column's kept values, all consistent, for each row."""
         if self.uniform is not None:
             below = np.cumsum(counts)
-            return values[np.searchsorted(below, self.uniform[rows] * below[-1], side="right").clip(max=len(values) - 1)]
+            return values[
+                np.searchsorted(below, self.uniform[rows] * below[-1], side="right").clip(max=len(values) - 1)
+            ]
         if not field.continuous:
             return np.full(len(rows), values[counts.argmax()])
         marks, numbers = field.numbers[values], self.numbers[field.name][rows]
