@@ -14,12 +14,13 @@ from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.batches import TrainBatches
 from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.training import Phase, _draw_batches
-from missdiff_fast.config import Config, ObjectiveConfig
+from missdiff_fast.config import Config, ObjectiveConfig, RelationsConfig
 from missdiff_fast.datasets import load_census
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table import Codec, Layout, read_frame
 
 N = 1500
+HOSPITALS, SHIFTS = ["north", "south", "east"], ["night", "day", "evening"]
 
 
 def _table(seed: int = 0) -> pd.DataFrame:
@@ -43,9 +44,9 @@ def _table(seed: int = 0) -> pd.DataFrame:
             "bmi": (weight / (height / 100) ** 2).round(1),
             "code": code,
             "label": [f"ward {c}" for c in code],
-            "hospital": np.array(["north", "south", "east"])[code % 3],
+            "hospital": np.array(HOSPITALS)[code % 3],
             "time": (time := rng.integers(0, 24, N) * 100 + rng.integers(0, 60, N)),
-            "shift": np.array(["night", "day", "evening"])[time // 800],
+            "shift": np.array(SHIFTS)[time // 800],
         }
     )
 
@@ -86,12 +87,8 @@ def _broken(rows: pd.DataFrame) -> dict[str, float]:
         "charge": float(((rows["charge"] - 0.17 * rows["minutes"]).abs() > 0.0051).mean()),
         "bmi": float(((rows["bmi"] - bmi).abs() > 0.11).mean()),
         "label": float((rows["label"] != "ward " + rows["code"].astype(int).astype(str)).mean()),
-        "hospital": float(
-            (rows["hospital"] != rows["code"].map(lambda c: ["north", "south", "east"][int(c) % 3])).mean()
-        ),
-        "shift": float(
-            (rows["shift"] != rows["time"].map(lambda t: ["night", "day", "evening"][int(t) // 800])).mean()
-        ),
+        "hospital": float((rows["hospital"] != [HOSPITALS[int(c) % 3] for c in rows["code"]]).mean()),
+        "shift": float((rows["shift"] != [SHIFTS[int(t) // 800] for t in rows["time"]]).mean()),
     }
 
 
@@ -125,6 +122,7 @@ def test_sums_are_found() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.filterwarnings("ignore:columns .* look like identifiers")
 @pytest.mark.parametrize("copies", [1, 2])
 def test_unrelated_columns_have_no_relation(seed: int, share: float, copies: int) -> None:
     rng = np.random.default_rng(seed)
@@ -258,8 +256,10 @@ def test_relations_can_be_turned_off() -> None:
     assert len(model.relations_) == 0
     assert model.codec_.layout.parents == ()
     assert len(MissDiff(preset="paper", epochs=1, random_state=0).fit(_table().head(100)).relations_) == 0
-    with pytest.raises(ValueError, match="must be True or False"):
+    with pytest.raises(ValueError, match="must be of type bool"):
         MissDiff(settings={"relations.enabled": 3}).fit(_table())
+    with pytest.raises(ValueError, match="must be True or False"):
+        RelationsConfig(enabled=3)  # type: ignore[arg-type]
 
 
 def test_older_settings_seek_no_relations() -> None:

@@ -149,7 +149,8 @@ def _read_relation(
 ) -> Relation:
     column, sources = entry["column"], tuple(entry["sources"])
     what = f"the relation of column {column!r}"
-    _require(sources and all(isinstance(coders[name], (Categorical, Continuous)) for name in (column, *sources)), what)
+    vary = all(isinstance(coders[name], (Categorical, Continuous)) for name in (column, *sources))
+    _require(len(sources) > 0 and vary, f"{what} does not hold together")
     if entry["kind"] == "determined":
         image, counts = (tensors[f"{prefix}.{part}"].cpu().numpy() for part in ("image", "counts"))
         shape = coders[sources[0]].keys.shape

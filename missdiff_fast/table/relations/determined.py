@@ -116,7 +116,7 @@ def learn_determined(pair: Pair, fields: list[Field], source: np.ndarray, own: n
         passes = bool(_passes(alike, line[1:-1] == line[:-2], rare[order][1:-1])) and bool(right.mean() >= _RIGHT)
         along = image[image >= 0]
         steps = passes and 2 * np.count_nonzero(along[1:] != along[:-1]) < len(along)
-    return Determined(b.name, a.name, image, counts, steps) if grouped or steps else None
+    return Determined(b.name, a.name, image, counts, bool(steps)) if grouped or steps else None
 
 
 def _passes(tested: np.ndarray, right: np.ndarray, rare: np.ndarray, *, twice: bool = False) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -161,7 +161,7 @@ def _fit(
             slopes, intercept = _least_squares(own, others)
     names = tuple(fields[a].name for a in chosen)
 
-    def tried(coefficients: Sequence[float], intercept: float) -> Fit | None:
+    def tried(coefficients: Iterable[float], intercept: float) -> Fit | None:
         relation = Numeric(fields[b].name, names, log, tuple(map(float, coefficients)), float(intercept))
         return judge(relation, fields[b], numbers[:, b], [numbers[:, a] for a in chosen])
 

@@ -89,7 +89,7 @@ class _Search:
         least, most = _FORMULA_ROWS
         rows = min(len(self.sample), max(least, min(most, _FORMULA_WORK // max(1, len(places)) ** 2)))
         some = np.linspace(0, len(self.sample) - 1, rows).astype(np.int64)
-        sample = self.sample[np.ix_(some, places)]
+        sample = self.sample[some][:, places]
         fits = find_numeric([self.fields[j] for j in places], sample) if len(places) > 1 else []
 
         def rank(fit: Fit) -> tuple[bool, int, float, bool, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -62,8 +63,12 @@ class Settling:
                 self._solve(relation)
             else:
                 self._choose(relation.source, tables.pop(relation.source, []))
+        taken = Counter(name for relation in relations for name in {relation.column, *relation.sources})
         for relation in relations:
-            self._compute(relation, ~self.fixed[relation.column])
+            rows = ~self.fixed[relation.column]
+            if isinstance(relation, Numeric):
+                self._return(relation, rows, [name for name in relation.sources if taken[name] == 1])
+            self._compute(relation, rows)
 
     def frame(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """The drawn rows with the moved cells, in the columns' dtypes."""
@@ -99,28 +104,54 @@ class Settling:
     def _residual(self, relation: Numeric, places: np.ndarray) -> np.ndarray | float:
         return 0.0 if relation.residual is None else self.residuals[relation.column][places]
 
-    def _solve(self, relation: Numeric) -> None:
-        """Where the column is fixed and not all sources are, solve for the one that it depends on most."""
+    def _return(self, relation: Numeric, rows: np.ndarray, free: Sequence[Name]) -> None:
+        """Where the formula leaves the column's range, move a source that nothing else depends on, so that it does not.
+
+        Otherwise the cell would be cut to the range, and the relation broken.
+        """
+        places = np.flatnonzero(rows)
+        value = relation.compute(
+            [self.numbers[name][places] for name in relation.sources], self._residual(relation, places)
+        )
+        least, greatest = self.fields[relation.column].numbers[[0, -1]]
+        with np.errstate(invalid="ignore"):
+            outside = (value < least) | (value > greatest)
+        places, target = places[outside], value[outside].clip(least, greatest)
+        for i in self._by_weight(relation):
+            name = relation.sources[i]
+            if name in free and len(places):
+                here = ~self.fixed[name][places]
+                self._solve_for(i, relation, places[here], target[here])
+                places, target = places[~here], target[~here]
+
+    def _by_weight(self, relation: Numeric) -> list[int]:
+        """The places of the sources, the one that the column depends on most first."""
         weights = []
         for coefficient, name in zip(relation.coefficients, relation.sources, strict=True):
             numbers = self.fields[name].numbers
             scale = np.log(numbers[-1] / numbers[0]) if relation.log else numbers[-1] - numbers[0]
             weights.append(abs(coefficient) * scale)
-        open_rows = self.fixed[relation.column].copy()
-        open_rows &= ~np.logical_and.reduce([self.fixed[name] for name in relation.sources])
-        for i in np.argsort(weights)[::-1]:
-            name = relation.sources[i]
-            places = np.flatnonzero(open_rows & ~self.fixed[name])
-            open_rows[places] = False
-            if not len(places):
-                continue
-            others = [self.numbers[other][places] for other in relation.sources]
-            residual = self._residual(relation, places)
-            value = relation.solve(int(i), self.numbers[relation.column][places], others, residual)
-            good = np.isfinite(value)
-            self.numbers[name][places[good]] = self.fields[name].nearest(value[good])
-            for other in relation.sources:
-                self.fixed[other][places] = True
+        return [int(i) for i in np.argsort(weights, kind="stable")[::-1]]
+
+    def _solve(self, relation: Numeric) -> None:
+        """Where the column is fixed and not all sources are, solve for the one that it depends on most."""
+        left = self.fixed[relation.column] & ~np.logical_and.reduce([self.fixed[name] for name in relation.sources])
+        for i in self._by_weight(relation):
+            places = np.flatnonzero(left & ~self.fixed[relation.sources[i]])
+            left[places] = False
+            self._solve_for(i, relation, places, self.numbers[relation.column][places])
+            for name in relation.sources:
+                self.fixed[name][places] = True
+
+    def _solve_for(self, i: int, relation: Numeric, places: np.ndarray, own: np.ndarray) -> None:
+        """Move source ``i`` in some rows so that the formula gives these numbers of the column."""
+        if not len(places):
+            return
+        name = relation.sources[i]
+        others = [self.numbers[other][places] for other in relation.sources]
+        value = relation.solve(i, own, others, self._residual(relation, places))
+        good = np.isfinite(value)
+        self.numbers[name][places[good]] = self.fields[name].nearest(value[good])
 
     def _choose(self, source: Name, tables: Sequence[Determined]) -> None:
         """Where columns that the source determines are fixed, and it is not, give it a value from which they follow."""
