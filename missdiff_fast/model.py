@@ -173,7 +173,8 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            ``num_rows`` rows with the columns, dtypes, categories and range of the training table.
+            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Numbers are observed
+            ones, except in columns that others determine (``relations_``), which are computed.
 
         Raises
         ------
@@ -354,7 +355,8 @@ class MissDiff(Parameters):
         preset models the observed columns of a row alone and needs no factor.
 
         The default preset encodes a number by its rank among those that fit saw: a number beyond their range scores
-        like the nearest end of the range, however far away it is.
+        like the nearest end of the range, however far away it is. The residuals of columns that others determine
+        (``relations_``) do not count: they are functions of cells that do.
 
         Parameters
         ----------

@@ -219,6 +219,15 @@ def test_several_known_columns_choose_their_source_together() -> None:
     assert model.impute_draws(held, 1)[0]["code"].tolist() == table["code"].tolist()
 
 
+def test_a_source_that_is_consistent_stays_as_it_is() -> None:
+    codec = _codec(_table())
+    cells = codec.read(_table()[["label"]], partial=True)
+    drawn = _table().assign(**{name: 0.0 for name in codec.relations.coders if str(name).startswith("residual of")})
+    assert codec.settle(drawn, cells)["code"].tolist() == _table()["code"].tolist()
+    drawn["code"] = 0
+    assert codec.settle(drawn, cells)["code"].tolist() == _table()["code"].tolist()
+
+
 def test_rows_depend_on_their_number_alone(model: MissDiff) -> None:
     given = {"hospital": "north"}
     whole = model.sample(30, given=given)

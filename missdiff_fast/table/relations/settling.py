@@ -168,6 +168,8 @@ class Settling:
             met &= (wanted[:, i] < 0) | (table.compute(field, self.numbers[source][rows]) == wanted[:, i])
         self.fixed[source][rows] = True
         rows, wanted = rows[~met], wanted[~met]
+        if not len(rows):
+            return
         patterns, each = np.unique(wanted, axis=0, return_inverse=True)
         order = np.argsort(each.reshape(-1), kind="stable")
         ends = np.cumsum(np.bincount(each.reshape(-1), minlength=len(patterns)))
