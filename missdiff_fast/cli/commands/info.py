@@ -59,10 +59,9 @@ def run(args: argparse.Namespace) -> None:
         }
     )
     show(f"\n{columns.to_string(index=False)}")
-    if len(model.relations_):
-        relations = model.relations_.assign(
-            **{"from": [", ".join(map(str, names)) for names in model.relations_["from"]]}
-        )
+    relations = model.relations_
+    if len(relations):
+        relations["from"] = [", ".join(map(str, names)) for names in relations["from"]]
         show(f"\ncolumns that others determine:\n{relations.to_string(index=False)}")
 
 
