@@ -48,7 +48,7 @@ def _table(seed: int = 0) -> pd.DataFrame:
 def _encoded(table: pd.DataFrame, share: float = 0.01) -> tuple[Codec, EncodedTable, Atoms]:
     cells = read_frame(table)
     codec = Codec.fit(cells, ops=ReferenceBackend())
-    return codec, codec.encode(cells, seed=0), codec.atoms(share, 10)
+    return codec, codec.encode(cells, seed=0), codec.atoms(share, 10, 600)
 
 
 def test_atoms_are_the_frequent_values() -> None:

@@ -49,8 +49,9 @@ def test_fidelity_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(folder) == 0
     lines = capsys.readouterr().out.splitlines()
     found = report(table(0), table(1))["value"]
+    names = ["overall", "shapes", "trends", "overall_all_pairs", "trends_all_pairs"]
     assert [line.split() for line in lines[1:]] == [
-        [name, f"{value:.2f}"] for name, value in zip(["overall", "shapes", "trends"], found, strict=True)
+        [name, f"{value:.2f}"] for name, value in zip(names, found, strict=True)
     ]
 
 

@@ -33,17 +33,23 @@ def test_contingency_of_categories() -> None:
     real = pd.DataFrame({"x": ["a", "a", "b", "b"], "y": ["c", "c", "d", "d"]})
     synthetic = pd.DataFrame({"x": ["a", "a", "b", "b"], "y": ["c", "d", "d", "d"]})
     # (a, c) falls from 1/2 to 1/4, (a, d) rises from 0 to 1/4: total variation 1/4.
-    assert fidelity(real, synthetic)["trends"].item() == pytest.approx(75)
+    found = fidelity(real, synthetic).iloc[0]
+    assert found["trends"] == found["trends_all_pairs"] == pytest.approx(75)
 
 
-def test_a_pair_without_association_counts_only_if_asked() -> None:
+def test_a_pair_without_association_counts_only_among_all_pairs() -> None:
     pytest.importorskip("sdmetrics")
     random = np.random.default_rng(0)
     pairs = np.array([(x, y) for x in "ab" for y in "cd"] * 50)
     table = pd.DataFrame(pairs, columns=["x", "y"])
     other = pd.DataFrame({"x": random.permutation(table["x"]), "y": table["x"].map({"a": "c", "b": "d"})})
-    assert fidelity(table, other, all_pairs=True)["trends"].item() < 98
-    assert np.isnan(fidelity(table, other)["trends"].item())  # there is no other pair
+    found = fidelity(table, other).iloc[0]
+    # Each of the four pairs has a share of 1/4; in the other table x and y are independent but for chance.
+    shares = pd.crosstab(other["x"], other["y"], normalize=True).to_numpy()
+    assert found["trends_all_pairs"] == pytest.approx(100 * (1 - np.abs(shares - 0.25).sum() / 2))
+    assert found["trends_all_pairs"] < 98
+    assert found["overall_all_pairs"] == pytest.approx((found["shapes"] + found["trends_all_pairs"]) / 2)
+    assert np.isnan(found["trends"])  # there is no other pair
 
 
 def test_continuous_columns_may_be_named_and_dtypes_may_be_nullable() -> None:
@@ -58,7 +64,7 @@ def test_continuous_columns_may_be_named_and_dtypes_may_be_nullable() -> None:
     )
     for continuous in (None, [], ["code"]):
         result = fidelity(table, table, continuous)
-        assert list(result.columns) == ["overall", "shapes", "trends"]
+        assert list(result.columns) == ["overall", "shapes", "trends", "overall_all_pairs", "trends_all_pairs"]
         assert result.to_numpy() == pytest.approx(100)
 
 

@@ -23,17 +23,17 @@ def test_it_is_what_fidelity_and_utility_say() -> None:
     real, synthetic, test = table(0), table(1), table(2)
     found = report(real, synthetic, test=test, target="y", models=["decision_tree", "adaboost"], random_state=3)
     assert list(found.columns) == ["measure", "model", "metric", "value", "parameters"]
-    assert found["value"][:3].tolist() == fidelity(real, synthetic).iloc[0].tolist()
+    assert found["value"][:5].tolist() == fidelity(real, synthetic).iloc[0].tolist()
     useful = utility(
         synthetic, test, "y", models=["decision_tree", "adaboost"], real_train=real, grid="small", random_state=3
     )
-    pd.testing.assert_frame_equal(found[3:].drop(columns="measure").reset_index(drop=True), useful)
+    pd.testing.assert_frame_equal(found[5:].drop(columns="measure").reset_index(drop=True), useful)
 
 
 def test_fidelity_alone() -> None:
     found = report(table(0), table(1), continuous=["x"])
-    assert found["metric"].tolist() == ["overall", "shapes", "trends"]
-    assert format_report(found).count("\n") == 3
+    assert found["metric"].tolist() == ["overall", "shapes", "trends", "overall_all_pairs", "trends_all_pairs"]
+    assert format_report(found).count("\n") == 5
 
 
 def test_complete_rows_alone_choose_and_without_them_the_defaults_are_taken() -> None:
@@ -41,19 +41,19 @@ def test_complete_rows_alone_choose_and_without_them_the_defaults_are_taken() ->
     holes = real.mask(np.arange(120)[:, None] < [20, 0, 0])
     found = report(holes, synthetic, test=test, target="y", models=["decision_tree"])
     expected = utility(synthetic, test, "y", models="decision_tree", real_train=real[20:], grid="small")
-    assert found[3:]["parameters"].tolist() == expected["parameters"].tolist()
+    assert found[5:]["parameters"].tolist() == expected["parameters"].tolist()
     for without in (real.mask(np.arange(120)[:, None] < [119, 0, 0]), real.assign(x=np.r_[1.0, np.full(119, np.nan)])):
         found = report(without, synthetic, test=test, target="y", models=["decision_tree"])
-        assert set(found[3:]["parameters"]) == {"max_depth=None, min_samples_split=2, min_samples_leaf=1"}
+        assert set(found[5:]["parameters"]) == {"max_depth=None, min_samples_split=2, min_samples_leaf=1"}
 
 
 def test_text_has_a_line_for_each_model() -> None:
     text = format_report(report(table(0), table(1), test=table(2), target="y", models=["decision_tree", "adaboost"]))
     lines = text.splitlines()
     assert lines[0] == "Fidelity (per cent; 100: alike)"
-    assert lines[6].split() == ["accuracy", "binary_f1", "macro_f1", "weighted_f1", "auroc"]
-    assert [line.split()[0] for line in lines[7:-1]] == ["decision_tree", "adaboost"]
-    assert all(len(line.split()) == 6 for line in lines[7:-1])
+    assert lines[8].split() == ["accuracy", "binary_f1", "macro_f1", "weighted_f1", "auroc"]
+    assert [line.split()[0] for line in lines[9:-1]] == ["decision_tree", "adaboost"]
+    assert all(len(line.split()) == 6 for line in lines[9:-1])
     assert lines[-1] == "  weighted_f1 weights each class by the share of the others, as the paper does"
 
 

@@ -35,6 +35,7 @@ _PURPOSES = (
     "replace",
     "bound",
     "impute",
+    "calibrate",
     "settle",
 )
 _LOCK = threading.Lock()

@@ -34,10 +34,14 @@ class Networks:
         Draws rows: the latest weights that passed.
     imputer : Denoiser
         Imputes: the weights with the least loss on held-out rows; without held-out rows, the generator.
+    log_weights : Tensor
+        Logarithms of the categories' weights, with which the generator's rows have them as often as the table:
+        ``[D - C]``.
     """
 
     generator: Denoiser
     imputer: Denoiser
+    log_weights: Tensor
 
 
 def run_phases(

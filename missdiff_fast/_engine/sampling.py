@@ -67,21 +67,53 @@ def draw(
     sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
     coefficients = dpm_solver_2m(sigmas).float().to(device)
     levels = sigmas[:-1].float().to(device)
-    keys = make_keys(seed, solver.steps + 1, device)
+    keys = make_keys(seed, solver.steps + 2, device)  # of the start, of each step, and of the categories
 
     def work(start: int, piece: EncodedTable) -> Tensor:
         rows = torch.arange(start, start + len(piece), device=device)
         states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
         x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)
         return backend.mlp_sample(
-            network, x, states, known.offsets, levels, coefficients, rows, keys[1:], precision=solver.precision
+            network, x, states, known.offsets, levels, coefficients, rows, keys[1:-1], precision=solver.precision
         )
 
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
         for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):
             bar.update(stop - start)
             check_finite(x, "drew")
+            if solver.draw_categories:
+                rows = torch.arange(first_row + start, first_row + stop, device=device)
+                draw_categories(x, known.layout, backend.uniform(rows, known.layout.num_categorical, keys[-1]))
             yield start, stop, x
+
+
+def draw_categories(x: Tensor, layout: Layout, uniform: Tensor) -> None:
+    """Draw a category of each one-hot group from its probabilities; the groups become one-hot, in place.
+
+    The most probable one would be too frequent: the last probabilities are those of a row with noise of the least
+    level, which does not always tell the category.
+
+    Parameters
+    ----------
+    x : Tensor
+        Rows whose one-hot groups hold probabilities, ``[B, D]``.
+    layout : Layout
+        Of the row.
+    uniform : Tensor
+        Numbers from 0 up to 1, ``[B, K]``.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[0.25, 0.25, 0.5]]).repeat(3, 1)
+    >>> draw_categories(x, Layout(0, (3,)), torch.tensor([[0.1], [0.4], [0.9]]))
+    >>> x.tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    for k, group in enumerate(x[:, layout.num_continuous :].split(layout.cardinalities, 1)):
+        below = group.cumsum(1)
+        # The last bound is the greatest, so that a category is found whatever the probabilities sum to.
+        code = (below[:, :-1] <= uniform[:, k : k + 1] * below[:, -1:]).sum(1, keepdim=True)
+        group.zero_().scatter_(1, code, 1.0)
 
 
 def check_finite(x: Tensor, verb: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from missdiff_fast.config.column_states import (
     AtomsConfig,
+    CalibrationConfig,
     Config,
     NetworkConfig,
     ObjectiveConfig,
@@ -29,6 +30,7 @@ __all__ = [
     "AnyConfig",
     "AtomsConfig",
     "CSDIConfig",
+    "CalibrationConfig",
     "Config",
     "DiffusionConfig",
     "EpochsConfig",

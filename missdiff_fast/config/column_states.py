@@ -63,15 +63,15 @@ class ObjectiveConfig:
     >>> ObjectiveConfig(clean_share=0.9)
     Traceback (most recent call last):
         ...
-    ValueError: objective.clean_share, hidden_share and impute_share are shares of one whole, got 1.1 in all
+    ValueError: objective.clean_share, hidden_share and impute_share are shares of one whole, got 1.25 in all
     """
 
-    log_sigma_mean: float = -0.5
-    log_sigma_std: float = 1.4
+    log_sigma_mean: float = 0.0
+    log_sigma_std: float = 1.6
     clean_share: float = 0.3
     hidden_share: float = 0.1
-    impute_share: float = 0.1
-    mean_weight: float = 0.3
+    impute_share: float = 0.25
+    mean_weight: float = 0.5
     column_power: float = 0.5
     column_cap: float = 10.0
 
@@ -106,7 +106,7 @@ class TrainingConfig:
     steps: int | None = None
     epochs: int | None = None
     batch_size: int | None = None
-    learning_rate: float = 3e-3
+    learning_rate: float = 4e-3
     warmup: int = 100
     ema: float = 0.998
 
@@ -118,12 +118,14 @@ class TrainingConfig:
         check_share("training.ema", self.ema)
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table: at most 4,000 steps of 256 rows; for a small table about 200 epochs.
+        """Steps and batch size for a table: at most 4,000 steps of 384 rows; for a small table about 200 epochs.
 
         >>> TrainingConfig().resolve(16_000)
-        (4000, 256)
+        (4000, 384)
         """
-        batch_size = self.batch_size or min(256, max(32, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        batch_size = self.batch_size or (
+            384 if num_rows >= 4096 else max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1))
+        )
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
         return steps or min(4000, max(500, 200 * num_rows // batch_size)), batch_size
 
@@ -145,7 +147,7 @@ class RefineConfig:
     """
 
     rounds: int | None = None
-    step_share: float = 2 / 3
+    step_share: float = 0.5
     rate_share: float = 1.0
     show: float = 0.85
     trusted_rate: float = 0.5
@@ -174,20 +176,22 @@ class RefineConfig:
 class SolverConfig:
     """Steps and noise levels of the sampler: ``steps`` sigmas from ``sigma_max`` to ``sigma_min``.
 
-    The levels are even in sigma^(1/rho). ``precision`` is that of the factors of the network's matrix products on a
+    The levels are even in sigma^(1/rho). A category is drawn from its last probabilities, or without
+    ``draw_categories`` is the most probable one. ``precision`` is that of the factors of the network's matrix products on a
     CUDA device, "bfloat16" or "float32"; sums and all else are float32. The CPU computes in float32.
 
     Examples
     --------
     >>> SolverConfig(steps=20)
-    SolverConfig(steps=20, sigma_max=7.0, sigma_min=0.15, rho=5.0, precision='bfloat16')
+    SolverConfig(steps=20, sigma_max=20.0, sigma_min=0.15, rho=5.0, precision='bfloat16', draw_categories=True)
     """
 
-    steps: int = 10
-    sigma_max: float = 7.0
+    steps: int = 15
+    sigma_max: float = 20.0
     sigma_min: float = 0.15
     rho: float = 5.0
     precision: str = "bfloat16"
+    draw_categories: bool = True
 
     def __post_init__(self) -> None:
         check_choice("solver.precision", self.precision, ("bfloat16", "float32"))
@@ -203,21 +207,42 @@ class AtomsConfig:
     """Frequent values of continuous columns that are categories of their own.
 
     An atom is a value of at least a share ``share`` of the column's observed cells, and of at least ``count`` cells; of
-    a column, at most the 256 most frequent ones. A share of 1 is none: atoms cost time, because each widens the
-    encoded row. See `missdiff_fast.table.atoms`.
+    a column, at most the 256 most frequent ones. Of more than ``budget`` atoms of all columns, those of the greatest
+    shares are kept, because each widens the encoded row and costs time; atoms of a share of 5 % are always kept. A
+    share of 1 is no atoms. See `missdiff_fast.table.atoms`.
 
     Examples
     --------
-    >>> AtomsConfig(share=0.001).count
-    10
+    >>> AtomsConfig(share=0.001)
+    AtomsConfig(share=0.001, count=10, budget=600)
     """
 
-    share: float = 1.0
+    share: float = 0.0003
     count: int = 10
+    budget: int = 600
 
     def __post_init__(self) -> None:
         check_share("atoms.share", self.share)
         check_integer("atoms.count", self.count, 1)
+        check_integer("atoms.budget", self.budget, 1)
+
+
+@dataclass(frozen=True)
+class CalibrationConfig:
+    """Rounds of drawing rows and weighting categories after training; see `missdiff_fast._engine.calibration`.
+
+    0 rounds is none.
+
+    Examples
+    --------
+    >>> CalibrationConfig(rounds=0)
+    CalibrationConfig(rounds=0)
+    """
+
+    rounds: int = 3
+
+    def __post_init__(self) -> None:
+        check_integer("calibration.rounds", self.rounds, 0)
 
 
 @dataclass(frozen=True)
@@ -256,6 +281,7 @@ class Config:
     refine: RefineConfig = field(default_factory=RefineConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
     relations: RelationsConfig = field(default_factory=RelationsConfig)
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,11 +290,11 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`. A setting that an older version did not have gets its default.
+        """The inverse of `to_dict`. What an older version did not do is off.
 
         Its precision "tf32", which this version does not have, becomes "float32".
         """
-        solver = data["solver"]
+        solver = {"draw_categories": False, **data["solver"]}
         if solver["precision"] == "tf32":
             solver = {**solver, "precision": "float32"}
         return cls(
@@ -278,6 +304,7 @@ class Config:
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**solver),
-            atoms=AtomsConfig(**data.get("atoms", {})),
+            atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
+            calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
             relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none
         )

@@ -3,18 +3,21 @@
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 from missdiff_fast.evaluate.fidelity import fidelity
 from missdiff_fast.evaluate.imputation import fill_mean_mode, imputation, imputation_errors
+from missdiff_fast.evaluate.overimputation import draw_scores, overimputation
 from missdiff_fast.evaluate.protocol import protocol, protocol_errors
 from missdiff_fast.evaluate.report import format_report, report
 from missdiff_fast.evaluate.utility import utility
 
 __all__ = [
     "draw_errors",
+    "draw_scores",
     "expected_coverage",
     "fidelity",
     "fill_mean_mode",
     "format_report",
     "imputation",
     "imputation_errors",
+    "overimputation",
     "protocol",
     "protocol_errors",
     "report",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -56,6 +57,19 @@ class HiddenCells(NamedTuple):
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Distances of cells: the absolute difference of numbers; 0 for equal categories and 1 for others."""
         return np.abs(first - second) if self.continuous else (first != second).astype(float)
+
+    def mean_over_pairs(self) -> np.ndarray:
+        """Mean distance of two different fillings from one another, float64 ``[H]``."""
+        total, count = np.zeros(len(self.truth)), len(self.draws)
+        for m, n in combinations(range(count), 2):
+            total += self.between(self.draws[m], self.draws[n])
+        return 2 * total / (count * (count - 1))
+
+
+def check_draws(draws: Sequence[pd.DataFrame]) -> None:
+    """Raise ValueError unless there are two tables or more."""
+    if hasattr(draws, "columns") or not hasattr(draws, "__len__") or len(draws) < 2:
+        raise ValueError("draws must be a list of at least 2 tables; for a single one there are rmse and mae")
 
 
 def hidden_cells(

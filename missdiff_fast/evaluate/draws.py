@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count, check_positive
-from missdiff_fast.evaluate._hidden import HiddenCells, hidden_cells
+from missdiff_fast.evaluate._hidden import HiddenCells, check_draws, hidden_cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,13 +74,13 @@ def draw_errors(
     >>> draw_errors(truth, draws, observed)["energy"].round(3).item()  # 2 * (0.1 + 0.3) / 2 - 0.2
     0.2
     """
-    _check(draws)
+    check_draws(draws)
     place = _place(len(draws), level)
     rows = []
     for cells in hidden_cells(truth, draws, observed, continuous):
         energy = coverage = np.nan
         if len(cells.truth):
-            pairs = _mean_over_pairs(cells)
+            pairs = cells.mean_over_pairs()
             energy = float((2 * cells.distances().mean(0) - pairs).mean())
             if cells.continuous and not np.isnan(energy):
                 coverage = _coverage(cells, place)
@@ -106,7 +106,7 @@ def row_energy(
     >>> row_energy(truth, draws, np.array([[False, False], [True, True]]))  # 0.5 + 0 - 0.5
     0.0
     """
-    _check(draws)
+    check_draws(draws)
     columns = [c for c in hidden_cells(truth, draws, observed, continuous) if not np.isnan(c.truth).any()]
     used = np.zeros(len(truth), dtype=bool)
     for cells in columns:
@@ -146,11 +146,6 @@ def expected_coverage(num_draws: int, level: float = 0.9) -> float:
     return (num_draws + 1 - 2 * _place(num_draws, level)) / (num_draws + 1)
 
 
-def _check(draws: Sequence[pd.DataFrame]) -> None:
-    if hasattr(draws, "columns") or not hasattr(draws, "__len__") or len(draws) < 2:
-        raise ValueError("draws must be a list of at least 2 tables; for a single one there are rmse and mae")
-
-
 def _place(num_draws: int, level: float) -> int:
     if check_positive("level", level) >= 1:
         raise ValueError(f"level must be between 0 and 1, not {level}")
@@ -161,14 +156,6 @@ def _place(num_draws: int, level: float) -> int:
 def _coverage(cells: HiddenCells, place: int) -> float:
     ordered = np.sort(cells.draws, axis=0)
     return float(((ordered[place - 1] <= cells.truth) & (cells.truth <= ordered[-place])).mean())
-
-
-def _mean_over_pairs(cells: HiddenCells) -> np.ndarray:
-    total = np.zeros(len(cells.truth))
-    count = len(cells.draws)
-    for m, n in combinations(range(count), 2):
-        total += cells.between(cells.draws[m], cells.draws[n])
-    return 2 * total / (count * (count - 1))
 
 
 def _row_distances(columns: Sequence[HiddenCells], num_rows: int, m: int, n: int | None) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def fidelity(
-    real: pd.DataFrame,
-    synthetic: pd.DataFrame,
-    continuous: Sequence[str] | None = None,
-    all_pairs: bool = False,
-) -> pd.DataFrame:
+def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str] | None = None) -> pd.DataFrame:
     """Score synthetic rows by the SDMetrics Quality Report, in per cent; 100 is best.
 
     Parameters
@@ -40,16 +35,15 @@ def fidelity(
     continuous : sequence of str, optional
         The columns to be compared as numbers; dates and durations always are. Default: all with a numeric dtype.
         The others are compared as categories.
-    all_pairs : bool
-        Whether pairs that are hardly associated in the real table count. Newer releases of SDMetrics leave them out
-        (of Census's 105 pairs, 0.32 counts 13), older ones do not: set this to compare figures across releases.
 
     Returns
     -------
     DataFrame
         One row: ``shapes`` (marginals: 1 - Kolmogorov-Smirnov distance, or 1 - total variation, averaged over columns),
         ``trends`` (correlations and contingency tables, averaged over pairs, NaN without any) and ``overall``, the mean
-        of the two.
+        of the two. Newer releases of SDMetrics leave pairs out that are hardly associated in the real table (0.32
+        counts 13 of Census's 105), older ones do not: ``trends_all_pairs`` and ``overall_all_pairs`` count all pairs
+        under every release.
 
     Raises
     ------
@@ -68,7 +62,7 @@ def fidelity(
     --------
     >>> table = pd.DataFrame({"x": range(100), "y": ["a"] * 50 + ["b"] * 50})
     >>> fidelity(table, table).iloc[0].to_dict()
-    {'overall': 100.0, 'shapes': 100.0, 'trends': 100.0}
+    {'overall': 100.0, 'shapes': 100.0, 'trends': 100.0, 'overall_all_pairs': 100.0, 'trends_all_pairs': 100.0}
     """
     names = ("real", "synthetic")
     check_same_columns(real, synthetic, names)
@@ -89,20 +83,36 @@ def fidelity(
             template = "column {column!r}: no category of {synthetic} is one of {real}"
             told = Text(template, column=column, synthetic=Table("synthetic"), real=Table("real"))
             warnings.warn(DataWarning("categories", told, columns=[column]), stacklevel=2)
+    metadata = {"columns": {column: {"sdtype": kind} for column, kind in kinds.items()}}
+    real, synthetic = _plain(real, kinds), _plain(synthetic[real.columns], kinds)
+    for column, kind in kinds.items():
+        if kind == "numerical":
+            real[column], synthetic[column] = _near_one(real[column], synthetic[column])
+    overall, shapes, trends = _report(real, synthetic, metadata, all_pairs=False)
+    overall_all_pairs, _, trends_all_pairs = _report(real, synthetic, metadata, all_pairs=True)
+    scores = {
+        "overall": overall,
+        "shapes": shapes,
+        "trends": trends,
+        "overall_all_pairs": overall_all_pairs,
+        "trends_all_pairs": trends_all_pairs,
+    }
+    return pd.DataFrame({name: [100 * score] for name, score in scores.items()})
+
+
+def _report(
+    real: pd.DataFrame, synthetic: pd.DataFrame, metadata: dict[str, Any], *, all_pairs: bool
+) -> tuple[float, float, float]:
+    """Overall score, shapes and trends of a Quality Report."""
     with warnings.catch_warnings():
         # Its successor needs other metadata and gives the same figures; older releases have only this one.
         warnings.simplefilter("ignore", FutureWarning)
         report = require("sdmetrics.reports.single_table").QualityReport()
     if all_pairs:
         report.real_correlation_threshold = report.real_association_threshold = 0
-    metadata = {"columns": {column: {"sdtype": kind} for column, kind in kinds.items()}}
-    real, synthetic = _plain(real, kinds), _plain(synthetic[real.columns], kinds)
-    for column, kind in kinds.items():
-        if kind == "numerical":
-            real[column], synthetic[column] = _near_one(real[column], synthetic[column])
     report.generate(real, synthetic, metadata, verbose=False)
     shapes, trends = report.get_properties()["Score"]
-    return pd.DataFrame({"overall": [100 * report.get_score()], "shapes": [100 * shapes], "trends": [100 * trends]})
+    return float(report.get_score()), float(shapes), float(trends)
 
 
 def _kind(column: pd.Series, number: bool) -> str:

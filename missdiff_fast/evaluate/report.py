@@ -57,8 +57,8 @@ def report(
     --------
     >>> table = pd.DataFrame({"x": range(100), "y": ["a"] * 50 + ["b"] * 50})
     >>> found = report(table, table, test=table, target="y", models=["decision_tree"])
-    >>> found[["measure", "metric", "value"]].values.tolist()[2:5]
-    [['fidelity', 'trends', 100.0], ['utility', 'accuracy', 1.0], ['utility', 'binary_f1', 1.0]]
+    >>> found[["measure", "metric", "value"]].values.tolist()[4:7]
+    [['fidelity', 'trends_all_pairs', 100.0], ['utility', 'accuracy', 1.0], ['utility', 'binary_f1', 1.0]]
     """
     if (test is None) != (target is None):
         raise ValueError("utility needs both test and target: rows to test on, and the column to predict")
@@ -95,6 +95,8 @@ def format_report(found: pd.DataFrame) -> str:
       overall                  100.00
       shapes                   100.00
       trends                   100.00
+      overall_all_pairs        100.00
+      trends_all_pairs         100.00
     """
     alike = found[found["measure"] == "fidelity"]
     lines = ["Fidelity (per cent; 100: alike)"]

@@ -10,6 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.calibration import calibrate, weighted
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.random import derive, make_key, seeded
@@ -36,7 +37,7 @@ class ColumnStates(Method):
     def __init__(self, codec: Codec, config: Config, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
-        self.atoms = codec.atoms(config.atoms.share, config.atoms.count)
+        self.atoms = codec.atoms(**vars(config.atoms))
 
     @property
     def fitted(self) -> bool:
@@ -52,12 +53,14 @@ class ColumnStates(Method):
         """As `Method.fit`."""
         with seeded(derive(seed, "weights")):
             network = self._network()
-        self._networks = Networks(network, network)
+        self._networks = Networks(network, network, torch.zeros(self._num_categories, device=self.device))
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
-        table = self.atoms.add(table)
+        # One mistyped number would be most of a column's squared error, and make all other values look equal.
+        table = self.atoms.add(self.codec.without_outliers(table))
         rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
+        self._networks.log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
 
     def draw(
         self,
@@ -73,6 +76,8 @@ class ColumnStates(Method):
         solver, network = self.config.solver, self._networks.generator
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
+        elif bool(self._networks.log_weights.any()):
+            network = weighted(network, self._networks.log_weights)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
         codes, known = empty_codes(known), self.atoms.add(known)
@@ -91,7 +96,8 @@ class ColumnStates(Method):
             if atoms is not None:
                 atoms[a:b] = self.atoms.sure(logits)
             means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
-        return self.codec.decode_means(means, codes[:, : self.codec.layout.num_categorical], atoms)
+        codes = codes[:, : self.codec.layout.num_categorical]
+        return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
@@ -145,7 +151,7 @@ class ColumnStates(Method):
         weights = {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
         if self._networks.imputer is not self._networks.generator:
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
-        return weights
+        return weights | {"log_weights": self._networks.log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
@@ -155,7 +161,13 @@ class ColumnStates(Method):
         if part(weights, "imputer"):
             imputer = self._network()
             imputer.load_state_dict(part(weights, "imputer"))
-        self._networks = Networks(generator.eval(), imputer.eval())
+        # Files of older versions have no weights of categories.
+        log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
+        self._networks = Networks(generator.eval(), imputer.eval(), log_weights)
+
+    @property
+    def _num_categories(self) -> int:
+        return sum(self.atoms.layout.cardinalities)
 
     def _network(self) -> Denoiser:
         return Denoiser(self.atoms.layout, **vars(self.config.network)).to(self.device)

@@ -14,6 +14,7 @@ from missdiff_fast.table.columns import MAX_VALUES, Continuous
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 _MOST = 256  # atoms of one column, the most frequent ones
+_LARGE = 0.05  # share of an atom that is kept whatever the number of atoms
 _SURE = 0.95  # probability from which an imputed number is the atom, and not the conditional mean
 
 
@@ -63,6 +64,8 @@ class Atoms:
         The least share of a column's observed cells that an atom has, up to 1, which is none.
     count : int
         The least number of cells that an atom has.
+    budget : int
+        The most atoms of all columns; of more, those of the greatest shares, and all of a share of 5 % and more.
 
     Attributes
     ----------
@@ -78,17 +81,23 @@ class Atoms:
     >>> from missdiff_fast.table import Codec, read_frame
     >>> cells = read_frame(pd.DataFrame({"paid": [0, 0, 0, 120, None, 75]}))
     >>> codec = Codec.fit(cells, ops=ReferenceBackend())
-    >>> atoms = codec.atoms(share=0.5, count=2)
+    >>> atoms = codec.atoms(share=0.5, count=2, budget=10)
     >>> atoms.layout
     Layout(num_continuous=1, cardinalities=(2,), partners=(0,))
     >>> atoms.add(codec.encode(cells)).codes.flatten().tolist()  # 0 is the atom 0; 120 and 75 are other values
     [0, 0, 0, 1, -1, 1]
     """
 
-    def __init__(self, columns: Sequence[Continuous], layout: Layout, share: float, count: int) -> None:
+    def __init__(self, columns: Sequence[Continuous], layout: Layout, share: float, count: int, budget: int) -> None:
         self.plain = layout
-        found = [_find(i, column, share, count) for i, column in enumerate(columns)]
-        self._columns = [column for column in found if column is not None]
+        found = [_frequent(column, share, count) for column in columns]
+        shares = np.concatenate([np.empty(0), *(shares for _, shares in found)])
+        least = np.sort(shares)[-budget] if len(shares) > budget else 0.0
+        self._columns = []
+        for i, (column, (bins, shares)) in enumerate(zip(columns, found, strict=True)):
+            bins = bins[shares >= min(least, _LARGE)]
+            if len(bins):
+                self._columns.append(_column(i, column, bins))
         cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)
         partners = tuple(column.index for column in self._columns)
         self.layout = replace(layout, cardinalities=cardinalities, partners=partners)
@@ -179,7 +188,8 @@ def _beside(column: _Column, place: Tensor, scores: Tensor) -> Tensor:
     return column.others[(first + (share * (last - first)).long()).clamp(max=last - 1)]
 
 
-def _find(index: int, column: Continuous, share: float, count: int) -> _Column | None:
+def _frequent(column: Continuous, share: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The places of a column's frequent values among its kept ones, ascending, and their shares: both ``[A]``."""
     counts = np.diff(column.cumulative, prepend=0.0) * column.count
     if len(column.keys) > MAX_VALUES // 2:
         # Values may have been dropped, whose cells count as their neighbours': up to one even rank for each side.
@@ -188,8 +198,10 @@ def _find(index: int, column: Continuous, share: float, count: int) -> _Column |
     bins = np.flatnonzero(counts >= least - 0.01)  # counts are whole but for rounding
     if len(bins) > _MOST:
         bins = np.sort(bins[np.argsort(-counts[bins].round(), kind="stable")[:_MOST]])
-    if not len(bins):
-        return None
+    return bins, counts[bins] / column.count
+
+
+def _column(index: int, column: Continuous, bins: np.ndarray) -> _Column:
     V = len(column.keys)
     codes = np.full(V + 1, len(bins), dtype=np.int16)
     codes[bins], codes[-1] = np.arange(len(bins)), -1

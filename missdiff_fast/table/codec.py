@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from functools import partial
 from types import NoneType
 from typing import Any, cast
 
@@ -207,7 +208,21 @@ class Codec:
         places, categories = bin_index.cpu().numpy(), codes.cpu().numpy()
         return decode_table(self._modelled, self._coders, places, categories, lambda coder, own: coder.table.take(own))
 
-    def decode_means(self, values: Tensor, codes: Tensor, exact: Tensor | None = None) -> pd.DataFrame:
+    def without_outliers(self, table: EncodedTable) -> EncodedTable:
+        """An encoded table whose standardised values are those of its cells moved into the range without outliers.
+
+        A column has outliers where `missdiff_fast.table.outliers` finds some in `fit`; the scores stay as they are.
+        """
+        usual = [coder.resolution.usual for coder in self._continuous]
+        if not any(usual) or table.values is None:
+            return table
+        everything = -torch.inf, torch.inf
+        low, high = table.values.new_tensor([everything if ends is None else ends for ends in usual]).T
+        return EncodedTable(table.continuous, table.codes, table.layout, table.values.clamp(low, high))
+
+    def decode_means(
+        self, values: Tensor, codes: Tensor, exact: Tensor | None = None, *, outliers: bool = True
+    ) -> pd.DataFrame:
         """The table of conditional means and categories.
 
         Parameters
@@ -218,6 +233,8 @@ class Codec:
             int16 ``[B, K]``.
         exact : Tensor, optional
             The place of a kept value that a continuous cell has in place of its mean, int32 ``[B, C]``; -1 for none.
+        outliers : bool
+            Whether means may lie among a column's outliers, and not within the range of the other values only.
 
         Returns
         -------
@@ -228,7 +245,8 @@ class Codec:
         values = values.detach().cpu()
         if values.dtype not in (torch.float32, torch.float64):
             values = values.to(torch.float32)
-        frame = decode_table(self._modelled, self._coders, values.numpy(), codes.cpu().numpy(), Continuous.decode_means)
+        decode = partial(Continuous.decode_means, outliers=outliers)
+        frame = decode_table(self._modelled, self._coders, values.numpy(), codes.cpu().numpy(), decode)
         if exact is not None:
             for name, coder, places in zip(self._modelled.continuous, self._continuous, exact.T.numpy(), strict=True):
                 if (places >= 0).any():
@@ -323,9 +341,9 @@ class Codec:
         self.category_values(column)
         return self.schema.categorical.index(column)
 
-    def atoms(self, share: float, count: int) -> Atoms:
+    def atoms(self, share: float, count: int, budget: int) -> Atoms:
         """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`."""
-        return Atoms(self._continuous, self.layout, share, count)
+        return Atoms(self._continuous, self.layout, share, count, budget)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""

@@ -135,7 +135,7 @@ class Continuous:
         """Learn the distribution of the observed cells."""
         values, counts = cells.distinct
         values = as_keys(values, dtype, cells.family)
-        resolution = Resolution.fit(as_keys(cells.observed, dtype, cells.family), values, dtype, cells.family)
+        resolution = Resolution.fit(as_keys(cells.observed, dtype, cells.family), values, counts, dtype, cells.family)
         below = np.cumsum(counts)
         total = int(below[-1])
         kept = np.arange(len(values))
@@ -192,17 +192,18 @@ class Continuous:
         place[present] = np.searchsorted(keys, given[present])
         return 2 * place + (keys.take(place, mode="clip") == given), 2 * np.arange(len(keys)) + 1
 
-    def decode_means(self, values: np.ndarray) -> ExtensionArray:
+    def decode_means(self, values: np.ndarray, outliers: bool = True) -> ExtensionArray:
         """The column whose cells have these standardised values ``[B]``: in range, and rounded as the observed ones.
 
-        ValueError if one is NaN.
+        Without ``outliers`` the range is that of the other values. ValueError if one is NaN.
         """
         if np.isnan(values).any():
             raise ValueError("values hold NaN: no conditional mean can be told from them")
-        keys = np.empty(len(values), dtype=self.resolution.key_dtype)
+        resolution = self.resolution if outliers else self.resolution.without_outliers()
+        keys = np.empty(len(values), dtype=resolution.key_dtype)
         for start in range(0, len(values), BLOCK):
             rows = slice(start, start + BLOCK)
-            keys[rows] = self.resolution.raw(values[rows])
+            keys[rows] = resolution.raw(values[rows])
         return restore(keys, self.dtype, self.family)
 
 

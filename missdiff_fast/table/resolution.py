@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.dtypes import Dtype, unit_of
+from missdiff_fast.table.outliers import usual_values
 
 _UNITS = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}  # in a second
 _STEPS = (86_400, 3_600, 60)  # seconds in a day, an hour, a minute
@@ -26,7 +27,7 @@ class Resolution:
     centre : int or float
         A key near the mean. Integers (dates too) are exact relative to it where float64 would not hold them.
     mean, sd : float
-        Mean and standard deviation of (key - centre) over the observed cells.
+        Mean and standard deviation of (key - centre) over the observed cells, outliers moved to ``low`` or ``high``.
     step : int
         Of integers, dates and times: every observed key is a multiple of it.
     decimals : int
@@ -35,6 +36,10 @@ class Resolution:
         The time zone in whose local time the step counts; "" if none.
     unit : str
         Of dates and times; else "".
+    key_dtype : str
+        Of the column's keys.
+    low, high : int or float, optional
+        The range of the keys that are no outliers, as `missdiff_fast.table.outliers` tells them; None if none is one.
     """
 
     least: int | float
@@ -47,10 +52,14 @@ class Resolution:
     zone: str = ""
     unit: str = ""
     key_dtype: str = "float64"
+    low: int | float | None = None
+    high: int | float | None = None
 
     @classmethod
-    def fit(cls, observed: np.ndarray, distinct: np.ndarray, dtype: Dtype, family: str) -> Resolution:
-        """Learn from the observed keys ``[n]`` and the distinct ones among them, ascending.
+    def fit(
+        cls, observed: np.ndarray, distinct: np.ndarray, counts: np.ndarray, dtype: Dtype, family: str
+    ) -> Resolution:
+        """Learn from the observed keys ``[n]``, the distinct ones among them, ascending, and how many have each.
 
         Raises
         ------
@@ -74,6 +83,12 @@ class Resolution:
         centre = distinct[len(distinct) // 2].item()
         rough = cls(least, greatest, centre, 0.0, 1.0, step, decimals, zone, unit, name)
         apart = rough._from_centre(observed, rough.within(observed))
+        low = high = None
+        places = rough._from_centre(distinct, rough.within(distinct))
+        usual = usual_values(places, counts)
+        if usual != slice(0, len(distinct)):
+            low, high = distinct[usual][0].item(), distinct[usual][-1].item()
+            np.clip(apart, places[usual][0], places[usual][-1], out=apart)
         scale = float(max(apart.max(), -apart.min()))
         # As numpy.std does, but in the array at hand.
         apart /= scale
@@ -82,7 +97,22 @@ class Resolution:
         apart *= apart
         # The deviation of distinct numbers is not 0, but may round to 0.
         mean, sd = float(mean) * scale, max(float(np.sqrt(apart.mean())) * scale, 5e-324)
-        return cls(least, greatest, centre, mean, sd, step, decimals, zone, unit, name)
+        return cls(least, greatest, centre, mean, sd, step, decimals, zone, unit, name, low, high)
+
+    @property
+    def usual(self) -> tuple[float, float] | None:
+        """The standardised values of `low` and `high`; None without outliers."""
+        if self.low is None or self.high is None:
+            return None
+        keys = np.array([self.low, self.high], dtype=self.key_dtype)
+        low, high = self.standardise(keys, self.within(keys)).tolist()
+        return low, high
+
+    def without_outliers(self) -> Resolution:
+        """The resolution of the values that are no outliers: its `raw` gives no others."""
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, least=self.low, greatest=self.high)
 
     @property
     def _wide(self) -> bool:
