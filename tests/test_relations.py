@@ -287,7 +287,7 @@ def test_a_residual_is_observed_with_all_its_columns() -> None:
 
 
 def _batches(codec: Codec, table: pd.DataFrame) -> TrainBatches:
-    encoded = codec.atoms(0.01, 10).add(codec.encode(read_frame(table), seed=0))
+    encoded = codec.atoms(0.01, 10, 1000).add(codec.encode(read_frame(table), seed=0))
     phase = Phase("fit", 60, 64, 1e-3, 10, 0.9)
     return next(_draw_batches(encoded, encoded.observed(), None, ObjectiveConfig(), phase, ReferenceBackend(), 0))
 
@@ -295,7 +295,7 @@ def _batches(codec: Codec, table: pd.DataFrame) -> TrainBatches:
 def test_a_residual_shows_no_more_than_its_columns() -> None:
     table = _holes(_table(), 0.1)
     codec = _codec(table)
-    states, layout = _batches(codec, table).states.flatten(0, 1), codec.atoms(0.01, 10).layout
+    states, layout = _batches(codec, table).states.flatten(0, 1), codec.atoms(0.01, 10, 1000).layout
     first = layout.num_continuous - len(layout.parents)
     tied = [k for k, c in enumerate(layout.partners, layout.num_columns - len(layout.partners)) if c >= first]
     assert len(tied) > 0
