@@ -28,6 +28,8 @@ from missdiff_fast.table.dtypes import NUMBERS
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.schema import check_frame
 
+_CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
+
 
 class MissDiff(Parameters):
     """A diffusion model of a table with missing cells.
@@ -36,6 +38,12 @@ class MissDiff(Parameters):
     ----------
     preset : str
         "default", or "paper" for MissDiff as Ouyang et al. publish it: slower, and the baseline of the default.
+    effort : str
+        "quick" (about a third of the default's time), "default", or "best" (about ten times it): length of training,
+        width of the network and noise levels.
+    budget : str or float, optional
+        The time that `fit` may take once the columns are encoded, such as "2min" or a number of seconds; the length of
+        training is what it allows on this machine. ``training_`` tells the steps, with which a fit can be repeated.
     steps, epochs : int, optional
         Length of training: steps (of the default preset, before refinement) or passes over the rows; not both.
     batch_size, learning_rate, width, blocks : optional
@@ -68,6 +76,8 @@ class MissDiff(Parameters):
     history_ : DataFrame
         step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refinement
         begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones.
+    training_ : DataFrame
+        setting, value and reason: the length of training that was chosen for the table.
     columns_ : list
         The names of the columns; those of an array are x0, x1, ...
     n_features_in_ : int
@@ -143,6 +153,7 @@ class MissDiff(Parameters):
             raise
         finally:
             self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
+            self.training_ = pd.DataFrame(history.choices, columns=_CHOICE)
         return self
 
     @plain_settings()
@@ -430,6 +441,7 @@ class MissDiff(Parameters):
                 "array": self._fitted_on_array,
                 "codec": meta,
                 "history": {name: column.tolist() for name, column in self.history_.items()},
+                "training": self.training_.to_numpy().tolist(),
             },
             tensors,
         )
@@ -474,6 +486,7 @@ class MissDiff(Parameters):
                 named = [name for name in codec.schema.categorical if codec.schema[name].family in NUMBERS]
                 model.categorical_columns = named or None
             model.history_ = pd.DataFrame(meta["history"])
+            model.training_ = pd.DataFrame(meta.get("training", []), columns=_CHOICE)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
             model._method.load(tensors)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:

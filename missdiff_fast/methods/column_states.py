@@ -53,14 +53,15 @@ class ColumnStates(Method):
         """As `Method.fit`."""
         with seeded(derive(seed, "weights")):
             network = self._network()
-        self._networks = Networks(network, network, torch.zeros(self._num_categories, device=self.device))
+        self._networks = Networks(network, network)
+        self._log_weights = torch.zeros(self._num_categories, device=self.device)
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
         table = self.atoms.add(self.codec.without_outliers(table))
         rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
-        self._networks.log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
+        self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
 
     def draw(
         self,
@@ -76,8 +77,8 @@ class ColumnStates(Method):
         solver, network = self.config.solver, self._networks.generator
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
-        elif bool(self._networks.log_weights.any()):
-            network = weighted(network, self._networks.log_weights)
+        elif bool(self._log_weights.any()):
+            network = weighted(network, self._log_weights)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
         codes, known = empty_codes(known), self.atoms.add(known)
@@ -151,7 +152,7 @@ class ColumnStates(Method):
         weights = {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
         if self._networks.imputer is not self._networks.generator:
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
-        return weights | {"log_weights": self._networks.log_weights}
+        return weights | {"log_weights": self._log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
@@ -162,8 +163,8 @@ class ColumnStates(Method):
             imputer = self._network()
             imputer.load_state_dict(part(weights, "imputer"))
         # Files of older versions have no weights of categories.
-        log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
-        self._networks = Networks(generator.eval(), imputer.eval(), log_weights)
+        self._log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
+        self._networks = Networks(generator.eval(), imputer.eval())
 
     @property
     def _num_categories(self) -> int:

@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
             "last loss": f"{history['loss'].iloc[-1]:.3f}" if len(history) else "unknown",
             "columns": str(len(columns)),
         }
+        | {f"chosen: {setting}": f"{value:,} ({reason})" for setting, value, reason in model.training_.to_numpy()}
     )
     show(f"\n{columns.to_string(index=False)}")
     relations = model.relations_
