@@ -38,6 +38,7 @@ _OLD = {
     "solver.draw_categories": False,
     "atoms.share": 1.0,
     "calibration.rounds": 0,
+    "relations.enabled": False,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"steps": 60, "batch_size": 64, "width": 32, "blocks": 2, "settings": _OLD},

@@ -16,6 +16,7 @@ from missdiff_fast.config.column_states import (
     NetworkConfig,
     ObjectiveConfig,
     RefineConfig,
+    RelationsConfig,
     SolverConfig,
     TrainingConfig,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "ObjectiveConfig",
     "PaperConfig",
     "RefineConfig",
+    "RelationsConfig",
     "SolverConfig",
     "TrainingConfig",
     "from_dict",

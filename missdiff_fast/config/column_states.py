@@ -8,6 +8,7 @@ from typing import Any
 
 from missdiff_fast._checks import (
     check_above_zero,
+    check_boolean,
     check_choice,
     check_integer,
     check_integer_or_none,
@@ -278,6 +279,22 @@ class CategoriesConfig:
 
 
 @dataclass(frozen=True)
+class RelationsConfig:
+    """Whether columns that others determine are found, and kept consistent; see `missdiff_fast.table.relations`.
+
+    Examples
+    --------
+    >>> RelationsConfig()
+    RelationsConfig(enabled=True)
+    """
+
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        check_boolean("relations.enabled", self.enabled)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -299,6 +316,7 @@ class Config:
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
     categories: CategoriesConfig = field(default_factory=CategoriesConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+    relations: RelationsConfig = field(default_factory=RelationsConfig)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""
@@ -323,4 +341,5 @@ class Config:
             atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
             categories=CategoriesConfig(**data.get("categories", {})),
+            relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none
         )

@@ -117,7 +117,8 @@ class ColumnStates(Method):
 
         The network models the observed columns of a row alone, so the bound needs no factor for the missing ones
         (unlike that of the paper's Theorem 3.2). A number that has atoms counts with its score and with its category, a
-        category of very many with its entry and with its place.
+        category of very many with its entry and with its place. Residuals do not count: they are functions of columns
+        that do.
         """
         table = self._shown(table)
         process = variance_exploding(*_BOUND_LEVELS)
@@ -132,7 +133,9 @@ class ColumnStates(Method):
         backend, layout, network = self.backend, piece.layout, self._networks.generator
         rows, ones = torch.arange(TILE, device=self.device), torch.ones(TILE, device=self.device)
         seen = piece.observed()
-        observed = seen[:, layout.groups(self.device)]
+        counted = seen.clone()
+        counted[:, layout.residuals()] = False
+        observed = counted[:, layout.groups(self.device)]
         clean = torch.where(seen, CLEAN, HIDDEN).to(torch.uint8)
         states = torch.where(seen, NOISY, HIDDEN).to(torch.uint8)
         x0 = backend.perturb(piece, rows, clean, ones, ones, make_key(0, 0, self.device))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -123,7 +123,7 @@ class Wide:
             entries[column.index], last = column.sizes
             places.append(last)
         partners = tuple(layout.num_continuous + column.index for column in self._columns)
-        self.layout = Layout(layout.num_continuous, (*entries, *places), layout.partners + partners)
+        self.layout = replace(layout, cardinalities=(*entries, *places), partners=layout.partners + partners)
 
     @classmethod
     def learn(cls, table: EncodedTable, one_hot: int) -> Wide:
