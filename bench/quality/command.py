@@ -26,12 +26,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from quality import census, measure, methods, page, rivals
-from quality.runs import Runs
-from quality.tables import TABLES
 from script import begin, show
 
 from missdiff_fast.missingness import MECHANISMS
+from quality import census, measure, methods, page, rivals
+from quality.runs import Runs
+from quality.tables import TABLES
 
 QUICK_ROWS = 1000
 _ORDER = ["independent", *(name for name in MECHANISMS if name != "independent")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 import warnings
 from pathlib import Path
@@ -33,19 +32,15 @@ def read_arff(path: Path) -> pd.DataFrame:
     ValueError
         No ``@data`` line, or a row of more or fewer cells than attributes.
     """
-    opened = gzip.open(path, "rt", encoding="latin-1") if path.suffix == ".gz" else path.open(encoding="latin-1")
-    with opened as file:
-        lines = [line.strip() for line in file]
+    lines = [line.strip() for line in path.read_text(encoding="latin-1").splitlines()]
     starts = [number for number, line in enumerate(lines) if line.lower() == "@data"]
     if not starts:
         raise ValueError(f"{path} has no line @data")
     found = [match for line in lines[: starts[0]] if (match := _ATTRIBUTE.match(line))]
     names = [match[1].strip("'\"") for match in found]
     data = [line for line in lines[starts[0] + 1 :] if line and not line.startswith("%")]
-    rows = [
-        [cell.strip().strip("'") for cell in row]
-        for row in csv.reader(data, quotechar="'" if any("'" in line for line in data) else '"', skipinitialspace=True)
-    ]
+    quote = "'" if any("'" in line for line in data) else '"'
+    rows = [[cell.strip() for cell in row] for row in csv.reader(data, quotechar=quote, skipinitialspace=True)]
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
             raise ValueError(f"{path}: row {number} has {len(row)} cells where there are {len(names)} attributes")

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from quality import methods
-from quality.methods import Effort
-from quality.outcome import Outcome
 
 from missdiff_fast.evaluate import draw_scores, fidelity, imputation, utility
 from missdiff_fast.missingness import hide
+from quality import methods
+from quality.methods import Effort
+from quality.outcome import Outcome
 
 LEVELS = 50, 80, 95
 KEY = ["table", "rows", "mechanism", "ratio", "seed", "method", "quick"]

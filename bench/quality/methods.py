@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from quality import rivals
-from quality.outcome import Outcome
 from script import Steps
 
 from missdiff_fast import MissDiff, __version__
@@ -20,6 +18,8 @@ from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.evaluate import fill_mean_mode
 from missdiff_fast.reproduce import environment
 from missdiff_fast.table import read_frame
+from quality import rivals
+from quality.outcome import Outcome
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import store
-from quality import census, plots
-from quality.measure import LEVELS
 
 from missdiff_fast.table.atomic import write_atomically
+from quality import census, plots
+from quality.measure import LEVELS
 
 OURS = "missdiff_fast"
 # A measure's name on the page, its digits, and whether more is better.

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from quality.measure import LEVELS
 from script import draw, tidy
+
+from quality.measure import LEVELS
 
 _PANELS = {"rmse": "RMSE", "category_error": "wrong categories", "energy": "energy score"}
 _PLAIN = "mean_mode"
@@ -36,7 +37,7 @@ def write(good: pd.DataFrame, folder: Path, name: str) -> list[Path]:
 def _errors(good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path) -> None:
     """A panel for each measure: a line for each table, a point for each method, 1 where means and modes are."""
     labels = list(dict.fromkeys(good["label"]))
-    figure = Figure(figsize=(11, 0.32 * len(labels) + 1.8), layout="constrained")
+    figure = Figure(figsize=(12, 0.32 * len(labels) + 1.8), layout="constrained")
     panels = figure.subplots(1, len(_PANELS), sharey=True)
     for axes, (measure, title) in zip(panels, _PANELS.items(), strict=True):
         found = good.pivot_table(index="label", columns="method", values=measure, sort=False).reindex(labels)
@@ -44,7 +45,7 @@ def _errors(good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path) ->
             if method in found and _PLAIN in found:
                 axes.plot(found[method] / found[_PLAIN], np.arange(len(labels)), linestyle="", **looks[method])
         axes.axvline(1, color="grey", linewidth=1)
-        axes.set_title(f"{title}, of that of means and modes", loc="left", fontsize=9)
+        axes.set_title(f"{title} / that of means and modes", loc="left", fontsize=9)
         tidy(axes)
     panels[0].set_yticks(np.arange(len(labels)), labels, fontsize=8)
     panels[0].invert_yaxis()
@@ -55,7 +56,7 @@ def _errors(good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path) ->
 def _coverage(good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path) -> None:
     """A panel for each level, whose line is where perfect draws are."""
     labels = list(dict.fromkeys(good["label"]))
-    figure = Figure(figsize=(11, 0.32 * len(labels) + 1.8), layout="constrained")
+    figure = Figure(figsize=(12, 0.32 * len(labels) + 1.8), layout="constrained")
     panels = figure.subplots(1, len(LEVELS), sharey=True)
     for axes, level in zip(panels, LEVELS, strict=True):
         measure = f"coverage_{level}"
@@ -64,11 +65,11 @@ def _coverage(good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path) 
         for method in found.columns:
             axes.plot(100 * found[method], np.arange(len(labels)), linestyle="", **looks[method])
         axes.axvline(level, color="grey", linewidth=1)
-        axes.set_title(f"cells within {level} % intervals and sets, %", loc="left", fontsize=9)
+        axes.set_title(f"% of cells within {level} % intervals", loc="left", fontsize=9)
         tidy(axes)
     panels[0].set_yticks(np.arange(len(labels)), labels, fontsize=8)
     panels[0].invert_yaxis()
-    _legend(figure, {method: looks[method] for method in looks if (good["method"] == method).any()})
+    _legend(figure, looks)
     draw(figure, path)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from quality.outcome import Outcome
 
 WORKER = Path(__file__).with_name("rival_worker.py")
@@ -57,7 +58,7 @@ def run(name: str, holes: pd.DataFrame, seed: int, num_draws: int, draw_rows: in
         answer = json.loads(Path(folder, "answer.json").read_text())
 
         def table(file: str) -> pd.DataFrame:
-            return exchange.decode(pd.read_csv(Path(folder, file), dtype={i: str for i in exchange.places}))
+            return exchange.decode(pd.read_csv(Path(folder, file), dtype=dict.fromkeys(exchange.places, str)))
 
         draws = [table(f"draw{m}.csv") for m in range(answer["draws"])] or None
         filled = table("filled.csv") if answer["filled"] else None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
 from quality.measure import COLUMNS, KEY
 
 
@@ -22,7 +23,9 @@ class Runs:
         self._path = path
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         if path.exists():
-            table = pd.read_csv(path, keep_default_na=False, na_values=[""]).reindex(columns=COLUMNS)
+            table = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip").reindex(
+                columns=COLUMNS
+            )
             for row in table.to_dict("records"):
                 self._rows[self._of(row)] = row
 

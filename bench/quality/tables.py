@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from quality.formats import read_file
 
 from missdiff_fast.datasets.census import census_split
 from missdiff_fast.table import cap_categories
+from quality.formats import read_file
 
 MOST_CATEGORIES, LEAST_OBSERVED = 50, 30
 _SPLIT_SEED = 0
