@@ -89,6 +89,7 @@ def work(options: argparse.Namespace, runs: Runs, skipped: dict[str, str]) -> No
         except FileNotFoundError as error:
             skipped[name] = str(error)
             continue
+        shape = {"columns": train.shape[1], "missing": float(train.isna().to_numpy().mean())}
         for key in _keys(name, len(train), options, chosen):
             if runs.done(key):
                 continue
@@ -96,7 +97,7 @@ def work(options: argparse.Namespace, runs: Runs, skipped: dict[str, str]) -> No
                 found = measure.run(train, test, table.target, key, effort, python)
             except Exception as error:  # the others go on
                 found = {"error": f"{type(error).__name__}: {error}"[:500]}
-            row = {**key, **found, **facts}
+            row = {**key, **shape, **found, **facts}
             runs.add(row)
             show({column: row[column] for column in (*_SHOWN, "error") if column in row})
 
