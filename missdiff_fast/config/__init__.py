@@ -11,10 +11,12 @@ import numpy as np
 from missdiff_fast.config.column_states import (
     AtomsConfig,
     CalibrationConfig,
+    CategoriesConfig,
     Config,
     NetworkConfig,
     ObjectiveConfig,
     RefineConfig,
+    RelationsConfig,
     SolverConfig,
     TrainingConfig,
 )
@@ -30,6 +32,7 @@ __all__ = [
     "AtomsConfig",
     "CSDIConfig",
     "CalibrationConfig",
+    "CategoriesConfig",
     "Config",
     "DiffusionConfig",
     "EpochsConfig",
@@ -37,6 +40,7 @@ __all__ = [
     "ObjectiveConfig",
     "PaperConfig",
     "RefineConfig",
+    "RelationsConfig",
     "SolverConfig",
     "TrainingConfig",
     "from_dict",
