@@ -78,7 +78,8 @@ class Iterative:
     """scikit-learn's IterativeImputer with its default regression, on the baselines' encoding.
 
     A fit gives conditional means. A second one, with ``sample_posterior``, gives draws: each call of its ``transform``
-    draws anew.
+    draws anew. A one-hot column is predicted from the rest of its group too, which is missing with it, so that
+    categories hardly leave their mode; `missdiff_fast.baselines.MICEImputer` regresses whole groups instead.
     """
 
     def __init__(self, holes: pd.DataFrame, seed: int, max_iter: int = 10) -> None:
