@@ -29,6 +29,12 @@ from missdiff_fast.table.wide import Wide
 _BOUND_LEVELS = 100, 0.02, 20.0  # number of levels, least and greatest sigma: the range of training
 
 
+def _missing_share(table: EncodedTable) -> float:
+    """The share of missing cells, 0 for a complete table (a mean of very many ones in float32 may be 1 - 6e-8)."""
+    observed = table.observed()
+    return int((~observed).sum()) / max(1, observed.numel())
+
+
 class ColumnStates(Method):
     """Draws rows, with unknown columns noisy and known ones clean, and imputes, with missing columns hidden.
 
@@ -57,11 +63,9 @@ class ColumnStates(Method):
             network = self._network()
         self._networks = Networks(network, network)
         self._log_weights = torch.zeros(self._num_categories, device=self.device)
-        observed = table.observed()
-        missing = int((~observed).sum()) / max(1, observed.numel())
+        rounds = self.config.refine.rounds_for(_missing_share(table))
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
         table = self._shown(self.codec.without_outliers(table))
-        rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
 
