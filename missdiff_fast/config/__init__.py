@@ -10,6 +10,7 @@ import numpy as np
 
 from missdiff_fast.config.column_states import (
     AtomsConfig,
+    BlendConfig,
     CalibrationConfig,
     Config,
     NetworkConfig,
@@ -28,6 +29,7 @@ __all__ = [
     "PRESETS",
     "AnyConfig",
     "AtomsConfig",
+    "BlendConfig",
     "CSDIConfig",
     "CalibrationConfig",
     "Config",

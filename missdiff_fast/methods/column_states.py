@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pandas as pd
@@ -10,9 +11,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.calibration import calibrate, weighted
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.joint_normal import num_features
 from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import Networks, run_phases
 from missdiff_fast._engine.sampling import draw, most_probable
@@ -53,14 +56,19 @@ class ColumnStates(Method):
         """As `Method.fit`."""
         with seeded(derive(seed, "weights")):
             network = self._network()
-        self._networks = Networks(network, network)
+        self._networks, self._blend = Networks(network, network), None
         self._log_weights = torch.zeros(self._num_categories, device=self.device)
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
         table = self.atoms.add(self.codec.without_outliers(table))
         rounds = self.config.refine.rounds_for(missing)
-        run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
+        trained, held_out = run_phases(
+            self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose
+        )
+        plain = self.codec.layout
+        if self.config.blend.applies(len(trained), num_features(plain)):
+            self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
 
     def draw(
@@ -90,24 +98,33 @@ class ColumnStates(Method):
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
-        table = self.atoms.add(table)
-        means, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
-        atoms = torch.empty(means.shape, dtype=torch.int32) if table.layout.partners else None
-        for a, b, logits, mean in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
+        layout = self.atoms.layout
+        means = torch.empty((len(table), layout.num_continuous))
+        codes = torch.empty((len(table), layout.num_categorical), dtype=torch.int16)
+        atoms = torch.empty(means.shape, dtype=torch.int32) if layout.partners else None
+        for a, b, logits, mean in self._one_pass(table, verbose):
             if atoms is not None:
                 atoms[a:b] = self.atoms.sure(logits)
-            means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
+            means[a:b], codes[a:b] = mean, most_probable(logits, layout, self.backend)
         codes = codes[:, : self.codec.layout.num_categorical]
         return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
-        table = self.atoms.add(table)
         first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
         probabilities = torch.empty((len(table), last - first))
-        for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
+        for a, b, logits, _ in self._one_pass(table, verbose):
             probabilities[a:b] = torch.softmax(logits[:, first:last], 1)
         return probabilities
+
+    def _one_pass(self, table: EncodedTable, verbose: bool) -> Iterator[tuple[int, int, Tensor, Tensor]]:
+        """As `one_pass`, of a table without atoms; blended where the fit found that this helps."""
+        for a, b, logits, means in one_pass(
+            self._networks.imputer, self.atoms.add(table), self.backend, verbose=verbose
+        ):
+            if self._blend is not None:
+                logits, means = self._blend.mix(table.rows(slice(a, b)), logits, means)
+            yield a, b, logits, means
 
     @torch.inference_mode()
     def nll_bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
@@ -149,6 +166,8 @@ class ColumnStates(Method):
         weights = {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
         if self._networks.imputer is not self._networks.generator:
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
+        if self._blend is not None:
+            weights |= {f"blend.{name}": tensor for name, tensor in self._blend.tensors().items()}
         return weights | {"log_weights": self._log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
@@ -162,6 +181,8 @@ class ColumnStates(Method):
         # Files of older versions have no weights of categories.
         self._log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
         self._networks = Networks(generator.eval(), imputer.eval())
+        blend = part(weights, "blend")
+        self._blend = Blend.of(blend, self.device) if blend else None
 
     @property
     def _num_categories(self) -> int:
