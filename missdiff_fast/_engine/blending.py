@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast._engine.imputation import one_pass
-from missdiff_fast._engine.joint_normal import JointNormal
+from missdiff_fast._engine.joint_normal import JointNormal, has_features
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
@@ -68,8 +68,9 @@ class Blend:
     @classmethod
     def of(cls, tensors: dict[str, Tensor], device: torch.device) -> Blend:
         """The inverse of `tensors`."""
-        mean, std, precision, weight = (tensors[name].to(device) for name in ("mean", "std", "precision", "weight"))
-        return cls(JointNormal(mean, std, precision), weight)
+        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+        weight = tensors.pop("weight")
+        return cls(JointNormal(**tensors), weight)
 
 
 def fit_blend(
@@ -122,7 +123,7 @@ def fit_blend(
         common = (agreement.sum() / evidence.sum().clamp(min=1e-12)).clamp(0, 1)
         prior = _PRIOR_STD**-2
         weight[kind] = ((agreement + prior * common) / (evidence + prior)).clamp(0, 1).float()
-    weight[gaps == 0] = 0.0
+    weight *= has_features(plain, table.device)
     return Blend(joint, weight) if bool(weight.any()) else None
 
 

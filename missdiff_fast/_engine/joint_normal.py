@@ -16,6 +16,7 @@ _RIDGE = 0.01, 0.2  # added to the features' variance of 1: a constant, and a mu
 _MOST = 5.0  # greatest distance of a feature from its mean, in standard deviations
 _MOST_ROWS = 8192  # to learn from
 _MOST_CATEGORIES = 64  # of a column that has features: the cost is the cube of their number
+_LEAST_CORRELATION, _LEAST_HOLES = 0.2, 10  # of a column's holes with a feature, for an indicator of them
 _TILE = 256  # rows of a call
 _LEAST_PROBABILITY = 1e-4  # a linear prediction can be negative
 _LEAST = 1e-6  # least standard deviation that a feature is divided by
@@ -34,6 +35,9 @@ class JointNormal:
         Mean and standard deviation of each feature, float64 ``[P]``.
     precision : Tensor
         Inverse covariance of the standardised features, float64 ``[P, P]``.
+    indicators : Tensor
+        The columns that have a feature which says whether their cell is missing, int64 ``[I]``: an age at diagnosis is
+        missing where there is no diagnosis. Columns whose holes tell nothing about other cells have none.
 
     Examples
     --------
@@ -49,6 +53,7 @@ class JointNormal:
     mean: Tensor
     std: Tensor
     precision: Tensor
+    indicators: Tensor
 
     @classmethod
     def fit(cls, table: EncodedTable) -> JointNormal:
@@ -60,7 +65,8 @@ class JointNormal:
         if len(table) > _MOST_ROWS:
             order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
             table = table.rows(order[:_MOST_ROWS].to(table.device))
-        x = _features(table)
+        indicators = _telling(table)
+        x = _features(table, indicators)
         missing = x.isnan()
         mean = x.nanmean(0).nan_to_num()  # a category may have no row
         std = (x - mean).square().nanmean(0).nan_to_num().sqrt().clamp(min=_LEAST)
@@ -74,7 +80,7 @@ class JointNormal:
             precision = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
             variance = 1 / precision.diagonal()
             x = _conditional(precision, centred, missing) + centre
-        return cls(mean + std * centre, std, precision)
+        return cls(mean + std * centre, std, precision, indicators)
 
     def predict(self, table: EncodedTable) -> Tensor:
         """The standardised values, and the categories' probabilities: float32 ``[N, C + sum(V_k)]``.
@@ -84,7 +90,7 @@ class JointNormal:
         done = [torch.empty((0, table.layout.width), device=table.device)]
         # Every tile has the same number of rows, on which the bits of a matrix product depend.
         for start, stop, piece in tiles(table, _TILE):
-            x = _features(piece)
+            x = _features(piece, self.indicators)
             missing = x.isnan()
             filled = _conditional(self.precision, _standardised(x, self.mean, self.std), missing)
             x = torch.where(missing, filled * self.std + self.mean, x)
@@ -101,8 +107,30 @@ def num_features(layout: Layout) -> int:
     return 2 * layout.num_continuous + sum(size for size in layout.cardinalities if size <= _MOST_CATEGORIES)
 
 
-def _features(table: EncodedTable) -> Tensor:
-    """float64 ``[N, P]``: scores, values, one-hot categories; NaN where missing."""
+def has_features(layout: Layout, device: torch.device | None = None) -> Tensor:
+    """Which columns have features: bool ``[J]``."""
+    few = [size <= _MOST_CATEGORIES for size in layout.cardinalities]
+    return torch.tensor([True] * layout.num_continuous + few, device=device)
+
+
+def _telling(table: EncodedTable) -> Tensor:
+    """The columns whose holes correlate with a feature of another column, int64 ``[I]``."""
+    observed = table.observed()
+    x = _features(table, torch.empty(0, dtype=torch.int64, device=table.device))
+    seen = (~x.isnan()).double()
+    x = (x - x.nanmean(0).nan_to_num()).nan_to_num(0.0)
+    holes = (~observed).double()
+    # Sums over the rows that observe the feature: of the hole, of both squares and of the product.
+    count, share = seen.sum(0).clamp(min=1), (holes.T @ seen) / seen.sum(0).clamp(min=1)
+    variance = (share * (1 - share) * count) * x.square().sum(0)
+    correlation = (holes.T @ x) * variance.clamp(min=1e-12).rsqrt()
+    enough = torch.minimum(share, 1 - share) * count >= _LEAST_HOLES
+    strong = (correlation.abs() > _LEAST_CORRELATION + 3 * count.rsqrt()) & enough
+    return strong.any(1).nonzero()[:, 0]
+
+
+def _features(table: EncodedTable, indicators: Tensor) -> Tensor:
+    """float64 ``[N, P]``: scores, values, one-hot categories, NaN where missing; and which columns are missing."""
     if table.values is None:
         raise ValueError("a joint normal distribution needs table.values, the standardised raw values")
     parts = [table.continuous.double(), table.values.double()]
@@ -112,6 +140,7 @@ def _features(table: EncodedTable) -> Tensor:
         codes = table.codes[:, k].long()
         one_hot = torch.nn.functional.one_hot(codes.clamp(min=0), size).double()
         parts.append(one_hot.masked_fill((codes < 0)[:, None], torch.nan))
+    parts.append((~table.observed()[:, indicators]).double())
     return torch.cat(parts, 1)
 
 
