@@ -45,7 +45,7 @@ class Parameters(BaseEstimator):
         refine: int | None = None,
         categorical_columns: Sequence[str | int] | None = None,
         missing_values: Sequence[object] = (),
-        max_categories: int = 100,
+        max_categories: int = 10_000,
         settings: Mapping[str, Any] | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         device: str | torch.device = "auto",

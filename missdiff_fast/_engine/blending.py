@@ -12,6 +12,7 @@ from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.joint_normal import JointNormal, has_features
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 _FOLDS = 5  # of a row's observed cells: each fold is hidden once
@@ -140,7 +141,8 @@ def _predictions(
     fold = layout.with_partners((backend.uniform(rows, layout.num_columns, key) * _FOLDS).floor())
     observed, truth = table.observed(), _truth(_without_atoms(table, plain))
     for k in range(_FOLDS):
-        hidden = observed & (fold == k)
+        states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
+        hidden = observed & (layout.with_residuals(states) == HIDDEN)
         masked = _masked(table, hidden)
         ours = []
         for _, _, logits, means in one_pass(network, masked, backend):

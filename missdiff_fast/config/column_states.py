@@ -8,6 +8,7 @@ from typing import Any
 
 from missdiff_fast._checks import (
     check_above_zero,
+    check_boolean,
     check_choice,
     check_integer,
     check_integer_or_none,
@@ -287,6 +288,41 @@ class BlendConfig:
 
 
 @dataclass(frozen=True)
+class CategoriesConfig:
+    """Categorical columns of many categories.
+
+    A column of more than ``one_hot`` categories is two columns to the network, of about the square root of their number
+    each. See `missdiff_fast.table.wide`.
+
+    Examples
+    --------
+    >>> CategoriesConfig().one_hot
+    100
+    """
+
+    one_hot: int = 100
+
+    def __post_init__(self) -> None:
+        check_integer("categories.one_hot", self.one_hot, 2)
+
+
+@dataclass(frozen=True)
+class RelationsConfig:
+    """Whether columns that others determine are found, and kept consistent; see `missdiff_fast.table.relations`.
+
+    Examples
+    --------
+    >>> RelationsConfig()
+    RelationsConfig(enabled=True)
+    """
+
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        check_boolean("relations.enabled", self.enabled)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -306,8 +342,10 @@ class Config:
     refine: RefineConfig = field(default_factory=RefineConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
+    categories: CategoriesConfig = field(default_factory=CategoriesConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
     blend: BlendConfig = field(default_factory=BlendConfig)
+    relations: RelationsConfig = field(default_factory=RelationsConfig)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""
@@ -332,4 +370,6 @@ class Config:
             atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
             blend=BlendConfig(**data.get("blend", {"rows_per_feature": 0})),
+            categories=CategoriesConfig(**data.get("categories", {})),
+            relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none
         )

@@ -27,6 +27,7 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table.wide import Wide
 
 _BOUND_LEVELS = 100, 0.02, 20.0  # number of levels, least and greatest sigma: the range of training
 
@@ -40,7 +41,7 @@ class ColumnStates(Method):
     def __init__(self, codec: Codec, config: Config, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
-        self.atoms = codec.atoms(**vars(config.atoms))
+        self._use(Wide(codec.layout))
 
     @property
     def fitted(self) -> bool:
@@ -54,6 +55,7 @@ class ColumnStates(Method):
 
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
+        self._use(Wide.learn(table, self.config.categories.one_hot))
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks, self._blend = Networks(network, network), None
@@ -61,12 +63,12 @@ class ColumnStates(Method):
         observed = table.observed()
         missing = int((~observed).sum()) / max(1, observed.numel())
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
-        table = self.atoms.add(self.codec.without_outliers(table))
+        table = self._shown(self.codec.without_outliers(table))
         rounds = self.config.refine.rounds_for(missing)
         trained, held_out = run_phases(
             self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose
         )
-        plain = self.codec.layout
+        plain = self.wide.layout
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
@@ -89,39 +91,37 @@ class ColumnStates(Method):
             network = weighted(network, self._log_weights)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
-        codes, known = empty_codes(known), self.atoms.add(known)
+        codes, known = empty_codes(known), self._shown(known)
         parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
         for start, stop, x in parts:
             decoded = self.backend.decode(x, known.offsets, boundaries, starts)
-            bin_index[start:stop], codes[start:stop] = self.atoms.settle(*decoded, x)
+            bin_index[start:stop], own = self.atoms.settle(*decoded, x)
+            codes[start:stop] = self.wide.join(own)
         return self.codec.decode(bin_index, codes)
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
-        layout = self.atoms.layout
-        means = torch.empty((len(table), layout.num_continuous))
-        codes = torch.empty((len(table), layout.num_categorical), dtype=torch.int16)
-        atoms = torch.empty(means.shape, dtype=torch.int32) if layout.partners else None
+        codes, means = empty_codes(table), torch.empty((len(table), table.layout.num_continuous))
+        atoms = torch.empty(means.shape, dtype=torch.int32) if self.atoms.layout != self.atoms.plain else None
         for a, b, logits, mean in self._one_pass(table, verbose):
             if atoms is not None:
                 atoms[a:b] = self.atoms.sure(logits)
-            means[a:b], codes[a:b] = mean, most_probable(logits, layout, self.backend)
-        codes = codes[:, : self.codec.layout.num_categorical]
+            best = most_probable(logits, self.atoms.layout, self.backend)
+            means[a:b], codes[a:b] = mean, self.wide.most_probable(best, logits)
         return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
-        first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
-        probabilities = torch.empty((len(table), last - first))
+        probabilities = torch.empty((len(table), self.codec.layout.cardinalities[group]))
         for a, b, logits, _ in self._one_pass(table, verbose):
-            probabilities[a:b] = torch.softmax(logits[:, first:last], 1)
+            probabilities[a:b] = self.wide.chances(logits, group)
         return probabilities
 
     def _one_pass(self, table: EncodedTable, verbose: bool) -> Iterator[tuple[int, int, Tensor, Tensor]]:
-        """As `one_pass`, of a table without atoms; blended where the fit found that this helps."""
-        for a, b, logits, means in one_pass(
-            self._networks.imputer, self.atoms.add(table), self.backend, verbose=verbose
-        ):
+        """As `one_pass`, of a table as encoded; blended where the fit found that this helps."""
+        table = self.wide.add(table)
+        shown = self.atoms.add(table)
+        for a, b, logits, means in one_pass(self._networks.imputer, shown, self.backend, verbose=verbose):
             if self._blend is not None:
                 logits, means = self._blend.mix(table.rows(slice(a, b)), logits, means)
             yield a, b, logits, means
@@ -131,9 +131,11 @@ class ColumnStates(Method):
         """As `Method.nll_bound`, of the encoded cells with noise of the least level; missing ones are hidden.
 
         The network models the observed columns of a row alone, so the bound needs no factor for the missing ones
-        (unlike that of the paper's Theorem 3.2). A number that has atoms counts with its score and with its category.
+        (unlike that of the paper's Theorem 3.2). A number that has atoms counts with its score and with its category, a
+        category of very many with its entry and with its place. Residuals do not count: they are functions of columns
+        that do.
         """
-        table = self.atoms.add(table)
+        table = self._shown(table)
         process = variance_exploding(*_BOUND_LEVELS)
         bounds = torch.empty(len(table), dtype=torch.float64)
         total = -(-len(table) // TILE) * len(process)
@@ -146,7 +148,9 @@ class ColumnStates(Method):
         backend, layout, network = self.backend, piece.layout, self._networks.generator
         rows, ones = torch.arange(TILE, device=self.device), torch.ones(TILE, device=self.device)
         seen = piece.observed()
-        observed = seen[:, layout.groups(self.device)]
+        counted = seen.clone()
+        counted[:, layout.residuals()] = False
+        observed = counted[:, layout.groups(self.device)]
         clean = torch.where(seen, CLEAN, HIDDEN).to(torch.uint8)
         states = torch.where(seen, NOISY, HIDDEN).to(torch.uint8)
         x0 = backend.perturb(piece, rows, clean, ones, ones, make_key(0, 0, self.device))
@@ -168,10 +172,12 @@ class ColumnStates(Method):
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
         if self._blend is not None:
             weights |= {f"blend.{name}": tensor for name, tensor in self._blend.tensors().items()}
-        return weights | {"log_weights": self._log_weights}
+        categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
+        return weights | categories | {"log_weights": self._log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
+        self._use(Wide.from_state(self.codec.layout, part(weights, "categories")))
         generator = self._network()
         generator.load_state_dict(part(weights, "generator"))
         imputer = generator
@@ -187,6 +193,14 @@ class ColumnStates(Method):
     @property
     def _num_categories(self) -> int:
         return sum(self.atoms.layout.cardinalities)
+
+    def _use(self, wide: Wide) -> None:
+        self.wide = wide
+        self.atoms = self.codec.atoms(**vars(self.config.atoms), layout=wide.layout)
+
+    def _shown(self, table: EncodedTable) -> EncodedTable:
+        """The table as the network sees it."""
+        return self.atoms.add(self.wide.add(table))
 
     def _network(self) -> Denoiser:
         return Denoiser(self.atoms.layout, **vars(self.config.network)).to(self.device)

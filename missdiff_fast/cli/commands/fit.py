@@ -38,7 +38,11 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     columns.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
     columns.add_argument(
-        "--max-categories", metavar="N", type=int, default=100, help="refuse columns with more categories (default 100)"
+        "--max-categories",
+        metavar="N",
+        type=int,
+        default=10_000,
+        help="refuse columns with more categories (default 10000)",
     )
     training = parser.add_argument_group("training (the defaults suit most tables)")
     training.add_argument(

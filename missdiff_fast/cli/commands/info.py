@@ -60,6 +60,10 @@ def run(args: argparse.Namespace) -> None:
         | {f"chosen: {setting}": f"{value:,} ({reason})" for setting, value, reason in model.training_.to_numpy()}
     )
     show(f"\n{columns.to_string(index=False)}")
+    relations = model.relations_
+    if len(relations):
+        relations["from"] = [", ".join(map(str, names)) for names in relations["from"]]
+        show(f"\ncolumns that others determine:\n{relations.to_string(index=False)}")
 
 
 def describe_columns(model: MissDiff) -> pd.DataFrame:
