@@ -26,8 +26,9 @@ _LEAST = 1e-6  # least standard deviation that a feature is divided by
 class JointNormal:
     """A joint normal distribution of normal scores, standardised values and one-hot categories, P features.
 
-    Columns of more than 64 categories have none. A continuous column has two features: the score carries dependence that no outlier bends, the value is what
-    imputation is about. Missing ones have the conditional mean given the observed ones.
+    Columns of more than 64 categories have none. A continuous column has two features: the score carries dependence
+    that no outlier bends, the value is what imputation is about. Missing ones have the conditional mean given the
+    observed ones.
 
     Parameters
     ----------
