@@ -278,9 +278,16 @@ class MissDiff(Parameters):
         cells = self.codec_.read(X, verbose=self.verbose)
         known = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
-        tables, steps = [], self._method.conditional_steps
-        for m, s in enumerate(seeds, 1):
-            drawn = self._method.draw(known, s, num_steps=steps, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
+        tables, steps, refits = [], self._method.conditional_steps, self._method.num_refits
+        for m, s in enumerate(seeds):
+            drawn = self._method.draw(
+                known,
+                s,
+                num_steps=steps,
+                refit=m % refits if refits else None,
+                verbose=self.verbose,
+                desc=f"draw {m + 1}/{num_draws}",
+            )
             tables.append(self.codec_.fill(cells, drawn, verbose=self.verbose))
         return tables
 

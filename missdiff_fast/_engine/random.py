@@ -36,6 +36,8 @@ _PURPOSES = (
     "bound",
     "impute",
     "calibrate",
+    "refit",
+    "bootstrap",
 )
 _LOCK = threading.Lock()
 

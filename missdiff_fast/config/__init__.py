@@ -15,6 +15,7 @@ from missdiff_fast.config.column_states import (
     NetworkConfig,
     ObjectiveConfig,
     RefineConfig,
+    RefitsConfig,
     SolverConfig,
     TrainingConfig,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "ObjectiveConfig",
     "PaperConfig",
     "RefineConfig",
+    "RefitsConfig",
     "SolverConfig",
     "TrainingConfig",
     "from_dict",

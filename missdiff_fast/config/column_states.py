@@ -243,6 +243,32 @@ class CalibrationConfig:
 
 
 @dataclass(frozen=True)
+class RefitsConfig:
+    """Networks trained further on bootstrap samples of the rows, whose draws differ as fits to other rows would.
+
+    Each of ``number`` refits starts from the fitted network and trains for ``step_share`` of the first training's steps
+    at ``rate_share`` of its learning rate. Where cells are missing, ``rounds`` times in the course of this they are
+    drawn anew. See `missdiff_fast._engine.refits`.
+
+    Examples
+    --------
+    >>> RefitsConfig(number=10).step_share
+    0.25
+    """
+
+    number: int = 0
+    step_share: float = 0.25
+    rate_share: float = 1.0
+    rounds: int = 2
+
+    def __post_init__(self) -> None:
+        check_integer("refits.number", self.number, 0)
+        check_above_zero("refits.step_share", self.step_share)
+        check_above_zero("refits.rate_share", self.rate_share)
+        check_integer("refits.rounds", self.rounds, 1)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -263,6 +289,7 @@ class Config:
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+    refits: RefitsConfig = field(default_factory=RefitsConfig)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""
@@ -286,4 +313,5 @@ class Config:
             solver=SolverConfig(**solver),
             atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
+            refits=RefitsConfig(**data.get("refits", {})),
         )

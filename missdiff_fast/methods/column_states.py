@@ -15,6 +15,7 @@ from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import Networks, run_phases
+from missdiff_fast._engine.refits import refit
 from missdiff_fast._engine.sampling import draw, most_probable
 from missdiff_fast._engine.tiling import TILE, tiles
 from missdiff_fast.config import Config
@@ -37,6 +38,7 @@ class ColumnStates(Method):
     def __init__(self, codec: Codec, config: Config, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
+        self._refits: list[Denoiser] = []
         self.atoms = codec.atoms(**vars(config.atoms))
 
     @property
@@ -48,6 +50,11 @@ class ColumnStates(Method):
     def conditional_steps(self) -> int:
         """As `Method.conditional_steps`."""
         return self.config.refine.solver_steps
+
+    @property
+    def num_refits(self) -> int:
+        """As `Method.num_refits`."""
+        return len(self._refits)
 
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
@@ -61,6 +68,19 @@ class ColumnStates(Method):
         rounds = self.config.refine.rounds_for(missing)
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
         self._networks.log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
+        for m in range(self.config.refits.number):
+            copy = refit(
+                self._networks.generator,
+                table,
+                self.config,
+                self.backend,
+                seed,
+                history,
+                number=m,
+                refined=rounds > 0,
+                verbose=verbose,
+            )
+            self._refits.append(copy)
 
     def draw(
         self,
@@ -69,11 +89,12 @@ class ColumnStates(Method):
         *,
         first_row: int = 0,
         num_steps: int | None = None,
+        refit: int | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        solver, network = self.config.solver, self._networks.generator
+        solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
         elif bool(self._networks.log_weights.any()):
@@ -148,23 +169,29 @@ class ColumnStates(Method):
         weights = {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
         if self._networks.imputer is not self._networks.generator:
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
+        for m, network in enumerate(self._refits):
+            weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
         return weights | {"log_weights": self._networks.log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
-        generator = self._network()
-        generator.load_state_dict(part(weights, "generator"))
-        imputer = generator
-        if part(weights, "imputer"):
-            imputer = self._network()
-            imputer.load_state_dict(part(weights, "imputer"))
+        generator = self._loaded(part(weights, "generator"))
+        imputer = self._loaded(part(weights, "imputer")) if part(weights, "imputer") else generator
         # Files of older versions have no weights of categories.
         log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
-        self._networks = Networks(generator.eval(), imputer.eval(), log_weights)
+        self._networks = Networks(generator, imputer, log_weights)
+        refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
+        numbers = sorted({int(name.partition(".")[0]) for name in refits})
+        self._refits = [self._loaded(part(refits, str(m))) for m in numbers]
 
     @property
     def _num_categories(self) -> int:
         return sum(self.atoms.layout.cardinalities)
+
+    def _loaded(self, weights: dict[str, Tensor]) -> Denoiser:
+        network = self._network()
+        network.load_state_dict(weights)
+        return network.eval()
 
     def _network(self) -> Denoiser:
         return Denoiser(self.atoms.layout, **vars(self.config.network)).to(self.device)
