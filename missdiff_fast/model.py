@@ -44,6 +44,10 @@ class MissDiff(Parameters):
         Rounds of refinement: fill the holes with conditional draws, then train on. None chooses by the share of missing
         cells; 0 turns it off. Without refinement a table with many or systematic holes is modelled badly. The preset
         "paper" has none.
+    refits : int
+        Networks that fit trains further on bootstrap samples of the rows. `impute_draws` takes them in turn, so that its
+        tables differ as those of fits to other rows would: proper multiple imputation. Give as many as tables that you
+        draw. Each takes a quarter of the steps of a fit without refinement; 0 is none.
     categorical_columns : sequence of str, optional
         Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
     missing_values : sequence
@@ -244,6 +248,9 @@ class MissDiff(Parameters):
         self, X: pd.DataFrame | np.ndarray, num_draws: int = 5, *, random_state: RandomState = None
     ) -> list[pd.DataFrame]:
         """Fill the missing cells with draws from their distribution given the observed cells of their row.
+
+        A model fitted with ``refits`` takes another of them for each table, and begins anew after the last: the spread
+        between the tables then holds the uncertainty of the fit too, as pooling by Rubin's rules supposes.
 
         Parameters
         ----------

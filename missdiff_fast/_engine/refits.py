@@ -81,14 +81,14 @@ def refit(
         ema=training.ema,
         first_step=history.step[-1] if history.step else 0,
     )
+    # A refit draws with known cells clean and all others noisy, and does nothing else.
+    objective = replace(config.objective, clean_share=1.0, hidden_share=0.0, impute_share=0.0, mean_weight=0.0)
     solver, network, filled = replace(config.solver, steps=refine.solver_steps), copy.deepcopy(network), None
     if refined:
-        phase = replace(
-            phase, show=refine.show, trusted_rate=refine.trusted_rate, trusted_sigma=refine.trusted_sigma
-        )
+        phase = replace(phase, show=1.0, trusted_rate=refine.trusted_rate, trusted_sigma=refine.trusted_sigma)
     for r in range(rounds):
         if refined:
             filled = fill(network, table, solver, backend, derive(seed, "fill", r))
-        train(network, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose)
+        train(network, table, objective, phase, backend, seed, history, filled=filled, verbose=verbose)
         phase = replace(phase, first_step=phase.first_step + phase.steps)
     return network
