@@ -47,7 +47,7 @@ class MissDiff(Parameters):
     refits : int
         Networks that fit trains further on bootstrap samples of the rows. `impute_draws` takes them in turn, so that its
         tables differ as those of fits to other rows would: proper multiple imputation. Give as many as tables that you
-        draw. Each takes a quarter of the steps of a fit without refinement; 0 is none.
+        draw. Each takes half of the steps of a fit without refinement; 0 is none.
     categorical_columns : sequence of str, optional
         Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
     missing_values : sequence

@@ -32,8 +32,8 @@ def refit(
     """Train a copy of the network further, on as many rows drawn from the table with replacement.
 
     Where the fit refines, each of ``config.refits.rounds`` rounds first draws the missing cells with the copy itself,
-    not with the network: training on the network's draws would hold the copy near the network, and the refits would
-    differ too little.
+    not with the network, whose draws would hold the copy near the network. Drawn cells are noisy columns; the loss is
+    over the observed cells alone.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def refit(
     FloatingPointError
         Training diverged.
     """
-    training, refine, refits = config.training, config.refine, config.refits
+    training, refits = config.training, config.refits
     seed = derive(seed, "refit", number)
     rows = torch.randint(len(table), (len(table),), generator=torch.Generator().manual_seed(derive(seed, "bootstrap")))
     table = table.rows(rows.to(table.device))
@@ -82,10 +82,17 @@ def refit(
         first_step=history.step[-1] if history.step else 0,
     )
     # A refit draws with known cells clean and all others noisy, and does nothing else.
-    objective = replace(config.objective, clean_share=1.0, hidden_share=0.0, impute_share=0.0, mean_weight=0.0)
-    solver, network, filled = replace(config.solver, steps=refine.solver_steps), copy.deepcopy(network), None
+    objective = replace(
+        config.objective,
+        clean_share=1.0,
+        hidden_share=0.0,
+        impute_share=0.0,
+        mean_weight=0.0,
+        log_sigma_mean=refits.log_sigma_mean,
+    )
+    solver, network, filled = replace(config.solver, steps=config.refine.solver_steps), copy.deepcopy(network), None
     if refined:
-        phase = replace(phase, show=1.0, trusted_rate=refine.trusted_rate, trusted_sigma=refine.trusted_sigma)
+        phase = replace(phase, show=1.0)
     for r in range(rounds):
         if refined:
             filled = fill(network, table, solver, backend, derive(seed, "fill", r))

@@ -248,24 +248,28 @@ class RefitsConfig:
 
     Each of ``number`` refits starts from the fitted network and trains for ``step_share`` of the first training's steps
     at ``rate_share`` of its learning rate. Where cells are missing, ``rounds`` times in the course of this they are
-    drawn anew. See `missdiff_fast._engine.refits`.
+    drawn anew. ``log_sigma_mean`` replaces that of the objective: strong noise is where a missing cell's dependence on
+    the known ones is learnt. See `missdiff_fast._engine.refits`.
 
     Examples
     --------
     >>> RefitsConfig(number=10).step_share
-    0.25
+    0.5
     """
 
     number: int = 0
-    step_share: float = 0.25
+    step_share: float = 0.5
     rate_share: float = 1.0
     rounds: int = 2
+    log_sigma_mean: float = 1.0
 
     def __post_init__(self) -> None:
         check_integer("refits.number", self.number, 0)
         check_above_zero("refits.step_share", self.step_share)
         check_above_zero("refits.rate_share", self.rate_share)
         check_integer("refits.rounds", self.rounds, 1)
+        if not math.isfinite(self.log_sigma_mean):
+            raise ValueError(f"refits.log_sigma_mean must be finite, got {self.log_sigma_mean}")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Coverage of pooled 95 % intervals: regression coefficients after imputation, by simulation.
 
-    python bench/coverage.py [--rows 500] [--repetitions 200] [--mechanisms mcar mar] [--methods refits mice ...] [--save]
+    python bench/interval_coverage.py [--rows 500] [--repetitions 200] [--mechanisms mcar mar] [--methods refits mice ...] [--save]
 
 Each repetition draws x1, x2, x3, a group of three categories and y = 1 + x1 - 0.5 x2 + 0.5 [b] + 1 [c] + noise, hides
 30 % of the cells, completes the table ``--draws`` times, regresses y on x1, x2 and the group in each completed table,
@@ -9,7 +9,7 @@ MAR hides x1, x2 and the group, the more often the greater y and x3 are, which s
 
 Methods: "one fit" (`impute_draws` of one fitted model), "refits" (the same with ``refits``), "MICE"
 (`sklearn.impute.IterativeImputer` with ``sample_posterior``; the group as two indicators), "complete cases", and
-"no holes". ``--save`` writes bench/results/coverage.{csv,md}.
+"no holes". ``--save`` writes bench/results/interval_coverage.{csv,md}.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from store import describe, markdown
 from missdiff_fast import MissDiff
 
 TRUTH = {"x1": 1.0, "x2": -0.5, "b": 0.5, "c": 1.0}
-METHODS = ["one fit", "refits", "MICE", "complete cases", "no holes"]
+METHODS = ["refits", "one fit", "MICE", "complete cases", "no holes"]
 _GROUPS = np.array(["a", "b", "c"])
 
 
@@ -83,8 +83,10 @@ def pool(estimates: np.ndarray, variances: np.ndarray, freedom: int) -> tuple[np
     return estimates.mean(0), np.sqrt(total), old * observed / (old + observed)
 
 
-def completed(method: str, table: pd.DataFrame, seed: int, options: argparse.Namespace) -> list[pd.DataFrame]:
-    """Completed tables in numbers."""
+def completed(
+    method: str, table: pd.DataFrame, seed: int, options: argparse.Namespace, models: list[MissDiff]
+) -> list[pd.DataFrame]:
+    """Completed tables in numbers; ``models`` keeps the fitted model for the next method."""
     if method == "MICE":
         from sklearn.experimental import enable_iterative_imputer  # noqa: F401
         from sklearn.impute import IterativeImputer
@@ -95,26 +97,35 @@ def completed(method: str, table: pd.DataFrame, seed: int, options: argparse.Nam
             imputer = IterativeImputer(sample_posterior=True, max_iter=10, random_state=1000 * seed + m)
             found.append(pd.DataFrame(imputer.fit_transform(numbers), columns=numbers.columns))
         return found
+    if not models:
+        models.append(fitted(table, seed, options))
+    model = models[0]
+    if method == "one fit":
+        model._method._refits = []  # type: ignore[attr-defined]
+    return [indicators(draw) for draw in model.impute_draws(table, options.draws)]
+
+
+def fitted(table: pd.DataFrame, seed: int, options: argparse.Namespace) -> MissDiff:
+    """A model with as many refits as tables are drawn; the fit that they start from is the same without them."""
     settings: dict[str, Any] = dict(pair.split("=") for pair in options.settings)
     settings = {name: float(value) if "." in value else int(value) for name, value in settings.items()}
-    if method == "refits":
-        settings["refits.number"] = options.draws
-    model = MissDiff(settings=settings, random_state=seed).fit(table)
-    return [indicators(draw) for draw in model.impute_draws(table, options.draws)]
+    return MissDiff(settings=settings, refits=options.draws, random_state=seed).fit(table)
 
 
 def repeat(mechanism: str, seed: int, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One repetition: a row for each method and coefficient."""
     random = np.random.default_rng([seed, options.rows, mechanism == "mar"])
     complete = rows(random, options.rows)
-    table, found = with_holes(complete, mechanism, random), []
+    table = with_holes(complete, mechanism, random)
+    found: list[dict[str, Any]] = []
+    models: list[MissDiff] = []
     for method in options.methods:
         began = time.perf_counter()
         if method in ("complete cases", "no holes"):
             beta, variance, freedom = regress(indicators(complete if method == "no holes" else table.dropna()))
             error, degrees = np.sqrt(variance), np.full(len(TRUTH), float(freedom))
         else:
-            each = [regress(one) for one in completed(method, table, seed, options)]
+            each = [regress(one) for one in completed(method, table, seed, options, models)]
             beta, error, degrees = pool(np.array([e[0] for e in each]), np.array([e[1] for e in each]), each[0][2])
         seconds, half = time.perf_counter() - began, student.ppf(0.975, degrees) * error
         for j, (name, truth) in enumerate(TRUTH.items()):
@@ -167,14 +178,14 @@ def main() -> None:
         draws=10,
         mechanisms=["mcar", "mar"],
         methods=METHODS,
-        settings=["network.width=48"],
+        settings=["network.width=48", "network.blocks=1", "training.batch_size=256", "training.steps=600"],
         threads=1,
     )
     found: list[dict[str, Any]] = []
     for seed in range(options.first, options.first + options.repetitions):
         for mechanism in options.mechanisms:
             found += repeat(mechanism, seed, options)
-        if (seed - options.first + 1) % 20 == 0:
+        if (seed - options.first + 1) % 10 == 0:
             means = summary(pd.DataFrame(found)).query("coefficient == 'mean'").drop(columns="coefficient")
             print(f"after {seed - options.first + 1} repetitions\n{means.round(3).to_string(index=False)}", flush=True)
     table = pd.DataFrame(found)
@@ -186,7 +197,7 @@ def main() -> None:
             f"tables, settings {' '.join(options.settings)}. With a coverage of 95 % the standard error of a figure of "
             f"{options.repetitions} repetitions is {100 * np.sqrt(0.95 * 0.05 / options.repetitions):.1f} points."
         )
-        keep("coverage", table, describe(options.facts), words, markdown(result.round(3)))
+        keep("interval_coverage", table, describe(options.facts), words, markdown(result.round(3)))
 
 
 if __name__ == "__main__":
