@@ -1,6 +1,6 @@
 """Coverage of pooled 95 % intervals: regression coefficients after imputation, by simulation.
 
-    python bench/interval_coverage.py [--rows 500] [--repetitions 200] [--mechanisms mcar mar] [--methods refits mice ...] [--save]
+    python bench/interval_coverage.py [--rows 500] [--repetitions 200] [--mechanisms mcar mar] [--save]
 
 Each repetition draws x1, x2, x3, a group of three categories and y = 1 + x1 - 0.5 x2 + 0.5 [b] + 1 [c] + noise, hides
 30 % of the cells, completes the table ``--draws`` times, regresses y on x1, x2 and the group in each completed table,
@@ -150,6 +150,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
     ``mean`` is over the coefficients; ``error/spread`` below 1 says that the standard errors are too small.
     """
+
     def row(part: pd.DataFrame) -> pd.Series:
         return pd.Series(
             {

@@ -45,6 +45,12 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise argument_error(name, f"must be one of {', '.join(map(repr, choices))}, got {value!r}", value)
 
 
+def check_boolean(name: str, value: object) -> None:
+    """A setting is True or False."""
+    if not isinstance(value, bool):
+        raise argument_error(name, f"must be True or False, got {value!r}", value)
+
+
 def check_integer(name: str, value: object, least: int, *, even: bool = False) -> None:
     """A setting is an integer of at least ``least``; with ``even``, an even one."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least or (even and value % 2):

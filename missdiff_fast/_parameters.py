@@ -12,6 +12,7 @@ from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._estimator import BaseEstimator
 from missdiff_fast.config import AnyConfig, Config, override
 from missdiff_fast.config import preset as find_preset
+from missdiff_fast.config.effort import budget_seconds, effort_settings
 from missdiff_fast.errors import DataError, Text
 from missdiff_fast.remedies import Argument, LeaveOut
 from missdiff_fast.table.schema import as_names
@@ -33,6 +34,8 @@ class Parameters(BaseEstimator):
         self,
         *,
         preset: str = "default",
+        effort: str = "default",
+        budget: str | float | None = None,
         steps: int | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
@@ -43,7 +46,7 @@ class Parameters(BaseEstimator):
         refits: int = 0,
         categorical_columns: Sequence[str | int] | None = None,
         missing_values: Sequence[object] = (),
-        max_categories: int = 100,
+        max_categories: int = 10_000,
         settings: Mapping[str, Any] | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         device: str | torch.device = "auto",
@@ -51,6 +54,8 @@ class Parameters(BaseEstimator):
         verbose: bool = False,
     ) -> None:
         self.preset = preset
+        self.effort = effort
+        self.budget = budget
         self.steps = steps
         self.epochs = epochs
         self.batch_size = batch_size
@@ -116,11 +121,28 @@ def configure(parameters: Parameters) -> AnyConfig:
             raise DataError("refits", problem, value=refits, remedy=LeaveOut("refits", refits))
         changes["refits.number"] = refits
         _check_once("refits", "refits.number", settings)
-    changes |= settings
+    changes = {**_effort_changes(parameters, default=default), **changes, **settings}
     if changes.get("training.steps") is not None and changes.get("training.epochs") is not None:
         template = "{steps} and {epochs} both set the length of training: give one of them"
         raise DataError("length", Text(template, steps=Argument("steps"), epochs=Argument("epochs")))
     return override(config, changes)
+
+
+def _effort_changes(parameters: Parameters, *, default: bool) -> dict[str, Any]:
+    """The settings that effort and budget choose, by path."""
+    changes = dict(effort_settings(parameters.effort))
+    if parameters.budget is not None:
+        changes["training.budget"] = budget_seconds(parameters.budget)
+        for name in ("steps", "epochs"):
+            if getattr(parameters, name) is not None:
+                template = "{one} and {budget} both set the length of training: give one of them"
+                raise DataError("length", Text(template, one=Argument(name), budget=Argument("budget")))
+    if changes and not default:
+        name = "effort" if parameters.budget is None else "budget"
+        value = getattr(parameters, name)
+        problem = f"preset {parameters.preset!r} has no {name}"
+        raise DataError(name, problem, value=value, remedy=LeaveOut(name, value))
+    return changes
 
 
 def to_json(parameters: Parameters) -> dict[str, Any]:

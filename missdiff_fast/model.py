@@ -15,17 +15,20 @@ from missdiff_fast._engine import checkpoint
 from missdiff_fast._engine.backend import Backend, resolve_backend
 from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.random import RandomState, check_seed, derive
+from missdiff_fast._engine.random import RandomState, check_seed, derive, make_key
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
 from missdiff_fast._parameters import Parameters, configure, from_json, to_json
-from missdiff_fast.config import from_dict
+from missdiff_fast.config import AnyConfig, Config, from_dict
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
-from missdiff_fast.table import Codec, EncodedTable, read_frame
+from missdiff_fast.ops.reference import uniform
+from missdiff_fast.table import Codec, EncodedTable, TableCells, read_frame
 from missdiff_fast.table.dtypes import NUMBERS
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.schema import check_frame
+
+_CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
 
 
 class MissDiff(Parameters):
@@ -35,6 +38,12 @@ class MissDiff(Parameters):
     ----------
     preset : str
         "default", or "paper" for MissDiff as Ouyang et al. publish it: slower, and the baseline of the default.
+    effort : str
+        "quick" (about a third of the default's time), "default", or "best" (about ten times it): length of training,
+        width of the network and noise levels.
+    budget : str or float, optional
+        The time that `fit` may take once the columns are encoded, such as "2min" or a number of seconds; the length of
+        training is what it allows on this machine. ``training_`` tells the steps, with which a fit can be repeated.
     steps, epochs : int, optional
         Length of training: steps (of the default preset, before refinement) or passes over the rows; not both.
     batch_size, learning_rate, width, blocks : optional
@@ -45,15 +54,15 @@ class MissDiff(Parameters):
         cells; 0 turns it off. Without refinement a table with many or systematic holes is modelled badly. The preset
         "paper" has none.
     refits : int
-        Networks that fit trains further on bootstrap samples of the rows. `impute_draws` takes them in turn, so that its
-        tables differ as those of fits to other rows would: proper multiple imputation. Give as many as tables that you
-        draw. Each takes half of the steps of a fit without refinement; 0 is none.
+        Networks that fit trains further on bootstrap samples of the rows. `impute_draws` takes them in turn, so that
+        its tables differ as those of fits to other rows would: proper multiple imputation. Give as many as tables that
+        you draw. Each takes half of the steps of a fit without refinement; 0 is none.
     categorical_columns : sequence of str, optional
         Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
     max_categories : int
-        A column with more categories is refused.
+        A column with more categories is refused, as free text is. Up to 10,000 cost little with the default preset.
     settings : mapping, optional
         Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"solver.steps": 20}``.
     random_state : int, numpy.random.Generator or numpy.random.RandomState, optional
@@ -71,10 +80,15 @@ class MissDiff(Parameters):
     history_ : DataFrame
         step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refinement
         begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones.
+    training_ : DataFrame
+        setting, value and reason: the length of training that was chosen for the table.
     columns_ : list
         The names of the columns; those of an array are x0, x1, ...
     n_features_in_ : int
         The number of columns.
+    relations_ : DataFrame
+        Columns that others determine, a row for each: ``column``, ``kind`` ("difference", "linear", "log-linear",
+        "determined" or "step"), ``from`` (a list of columns) and ``formula``. Rows that are drawn or imputed keep them.
     feature_names_in_ : ndarray of str
         The names of the columns, if fit got a DataFrame whose names are all strings.
     seed_ : int
@@ -129,7 +143,7 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X = as_frame(X)
         refuse_column_names(y, X)
-        codec, table = self._encoded(X, derive(seed, "encode"), backend)
+        codec, table = self._encoded(X, derive(seed, "encode"), backend, config)
         table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
@@ -143,6 +157,7 @@ class MissDiff(Parameters):
             raise
         finally:
             self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
+            self.training_ = pd.DataFrame(history.choices, columns=_CHOICE)
         return self
 
     @plain_settings()
@@ -173,7 +188,8 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            ``num_rows`` rows with the columns, dtypes, categories and range of the training table.
+            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Numbers are observed
+            ones, except in columns that others determine (``relations_``), which are computed.
 
         Raises
         ------
@@ -203,6 +219,7 @@ class MissDiff(Parameters):
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known).to(self.device_)
         drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
+        drawn = self._settled(drawn, known, seed, first_row)
         if given is None:
             return drawn
         return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
@@ -241,6 +258,7 @@ class MissDiff(Parameters):
         cells = self.codec_.read(X, verbose=self.verbose)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
+        filled = self.codec_.settle(filled, cells)
         return self.codec_.fill(cells, filled, verbose=self.verbose)
 
     @plain_settings()
@@ -295,6 +313,7 @@ class MissDiff(Parameters):
                 verbose=self.verbose,
                 desc=f"draw {m + 1}/{num_draws}",
             )
+            drawn = self._settled(drawn, cells, s)
             tables.append(self.codec_.fill(cells, drawn, verbose=self.verbose))
         return tables
 
@@ -332,9 +351,14 @@ class MissDiff(Parameters):
         check_frame(X)
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
-        table = self.codec_.encode(self.codec_.read(_without(X, column))).to(self.device_)
-        chance = self._method.predict_proba(table, group, derive(self.seed_, "impute"), verbose=self.verbose)
-        return pd.DataFrame(chance.numpy(), index=X.index, columns=pd.Index(categories, name=column))
+        cells = self.codec_.read(_without(X, column))
+        table = self.codec_.encode(cells).to(self.device_)
+        chance = self._method.predict_proba(table, group, derive(self.seed_, "impute"), verbose=self.verbose).numpy()
+        allowed = self.codec_.allowed(column, cells)
+        if allowed is not None:
+            chance = np.where(allowed, np.maximum(chance, np.finfo(chance.dtype).tiny), 0)
+            chance /= chance.sum(1, keepdims=True)
+        return pd.DataFrame(chance, index=X.index, columns=pd.Index(categories, name=column))
 
     @plain_settings()
     def score_samples(
@@ -356,7 +380,8 @@ class MissDiff(Parameters):
         preset models the observed columns of a row alone and needs no factor.
 
         The default preset encodes a number by its rank among those that fit saw: a number beyond their range scores
-        like the nearest end of the range, however far away it is.
+        like the nearest end of the range, however far away it is. The residuals of columns that others determine
+        (``relations_``) do not count: they are functions of cells that do.
 
         Parameters
         ----------
@@ -430,6 +455,7 @@ class MissDiff(Parameters):
                 "array": self._fitted_on_array,
                 "codec": meta,
                 "history": {name: column.tolist() for name, column in self.history_.items()},
+                "training": self.training_.to_numpy().tolist(),
             },
             tensors,
         )
@@ -474,6 +500,7 @@ class MissDiff(Parameters):
                 named = [name for name in codec.schema.categorical if codec.schema[name].family in NUMBERS]
                 model.categorical_columns = named or None
             model.history_ = pd.DataFrame(meta["history"])
+            model.training_ = pd.DataFrame(meta.get("training", []), columns=_CHOICE)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
             model._method.load(tensors)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:
@@ -493,6 +520,13 @@ class MissDiff(Parameters):
         """Whether there is a model to draw from: after `fit`, even if it was interrupted, or `load`."""
         return hasattr(self, "_method") and self._method.fitted
 
+    @property
+    def relations_(self) -> pd.DataFrame:
+        """Columns that others determine, a row for each; see the class."""
+        if not hasattr(self, "codec_"):
+            raise AttributeError("relations_ is known after fit")
+        return self.codec_.relations.frame()
+
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
 
@@ -500,7 +534,7 @@ class MissDiff(Parameters):
         if not self.fitted:
             raise NotFittedError("this model is not fitted: call fit first")
 
-    def _encoded(self, X: pd.DataFrame, seed: int, backend: Backend) -> tuple[Codec, EncodedTable]:
+    def _encoded(self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig) -> tuple[Codec, EncodedTable]:
         """Learn the columns and encode the rows; the cells are freed on return, because training does not need them."""
         cells = read_frame(
             X,
@@ -508,8 +542,21 @@ class MissDiff(Parameters):
             missing_values=self.missing_values,
             verbose=self.verbose,
         )
-        codec = Codec.fit(cells, ops=backend, max_categories=self.max_categories, verbose=self.verbose)
+        codec = Codec.fit(
+            cells,
+            ops=backend,
+            max_categories=self.max_categories,
+            relations=isinstance(config, Config) and config.relations.enabled,
+            verbose=self.verbose,
+        )
         return codec, codec.encode(cells, seed=seed, verbose=self.verbose)
+
+    def _settled(self, drawn: pd.DataFrame, known: TableCells, seed: int, first_row: int = 0) -> pd.DataFrame:
+        """Drawn rows in which the codec's relations hold."""
+        if not self.codec_.relations.found:
+            return drawn
+        rows, key = torch.arange(first_row, first_row + len(drawn)), make_key(derive(seed, "settle"), 0)
+        return self.codec_.settle(drawn, known, uniform(rows, 1, key)[:, 0].numpy())
 
     def _learn_columns(self, codec: Codec, *, is_array: bool) -> None:
         self.codec_, self.columns_, self.n_features_in_ = codec, codec.columns, len(codec.columns)

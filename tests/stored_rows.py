@@ -25,8 +25,23 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+# The settings of commit 8186f47, where today's defaults are others.
+_OLD = {
+    "objective.log_sigma_mean": -0.5,
+    "objective.log_sigma_std": 1.4,
+    "objective.impute_share": 0.1,
+    "objective.mean_weight": 0.3,
+    "training.learning_rate": 3e-3,
+    "refine.step_share": 2 / 3,
+    "solver.steps": 10,
+    "solver.sigma_max": 7.0,
+    "solver.draw_categories": False,
+    "atoms.share": 1.0,
+    "calibration.rounds": 0,
+    "relations.enabled": False,
+}
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"steps": 60, "batch_size": 64, "width": 32, "blocks": 2},
+    "default": {"steps": 60, "batch_size": 64, "width": 32, "blocks": 2, "settings": _OLD},
     "paper": {"steps": 20, "batch_size": 32, "width": 8, "blocks": 2, "settings": {"diffusion.steps": 5, "draws": 2}},
 }
 BACKENDS = ("native", "reference")

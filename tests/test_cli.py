@@ -120,7 +120,7 @@ class TestOptions:
         assert [args.steps, args.batch_size, args.learning_rate, args.width, args.blocks, args.seed] == [None] * 6
         assert (args.preset, args.epochs, args.setting) == ("default", None, [])
         assert args.refine is None
-        assert (args.device, args.backend, args.max_categories) == ("auto", "auto", 100)
+        assert (args.device, args.backend, args.max_categories) == ("auto", "auto", 10_000)
 
 
 class TestOutputs:

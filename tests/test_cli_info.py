@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from commands import refused
 
-from missdiff_fast import __version__
+from missdiff_fast import MissDiff, __version__
 from missdiff_fast.cli import main
 
 
@@ -35,6 +37,14 @@ class TestInfo:
         assert ["age", "continuous", "Int64"] in lines
         assert ["sex", "categorical", "object", "2"] in lines
         assert ["ward", "categorical", "object", "3"] in lines
+
+    def test_relations(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        minutes = np.arange(200) % 70 * 3
+        table = pd.DataFrame({"minutes": minutes, "charge": (0.17 * minutes).round(2)})
+        MissDiff(steps=2, random_state=0).fit(table).save(tmp_path / "model")
+        assert main(["info", str(tmp_path / "model")]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert ["charge", "linear", "minutes", "0.17", "*", "minutes"] in lines
 
     def test_no_model(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "m").write_bytes(b"not a model")

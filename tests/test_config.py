@@ -16,8 +16,8 @@ from missdiff_fast.config import Config, ObjectiveConfig, PaperConfig, RefineCon
 @pytest.mark.parametrize(
     ("num_rows", "batch_size", "steps"),
     [
-        *((1, 32, 500), (165, 32, 1031), (1000, 64, 3125), (4096, 256, 3200)),
-        *((16_000, 256, 4000), (10_000_000, 256, 4000)),
+        *((1, 32, 500), (165, 32, 1031), (1000, 64, 3125), (4095, 256, 3199), (4096, 384, 2133)),
+        *((16_000, 384, 4000), (10_000_000, 384, 4000)),
     ],
 )
 def test_steps_and_batch_size_follow_the_rows(num_rows: int, batch_size: int, steps: int) -> None:
@@ -84,7 +84,7 @@ def test_settings_may_come_from_numpy_or_json() -> None:
         ("default", {"objective.log_sigma_mean": float("inf")}, "objective.log_sigma_mean must be finite, got inf"),
         ("default", {"objective.log_sigma_std": 0}, "objective.log_sigma_std must be greater than 0 and finite, got 0"),
         ("default", {"objective.clean_share": -0.1}, "objective.clean_share must be a number from 0 to 1, got -0.1"),
-        ("default", {"objective.clean_share": 0.9}, "shares of one whole, got 1.1 in all"),
+        ("default", {"objective.clean_share": 0.9}, "shares of one whole, got 1.25 in all"),
         ("default", {"objective.mean_weight": -1}, "objective.mean_weight must be at least 0 and finite, got -1"),
         ("default", {"training.steps": 1.5}, "training.steps must be an integer of at least 1, got 1.5"),
         ("default", {"training.learning_rate": 0}, "training.learning_rate must be greater than 0 and finite, got 0"),
@@ -93,7 +93,7 @@ def test_settings_may_come_from_numpy_or_json() -> None:
         ("default", {"refine.rounds": "two"}, "refine.rounds must be an integer of at least 0, got 'two'"),
         ("default", {"refine.show": 5}, "refine.show must be a number from 0 to 1, got 5"),
         ("default", {"solver.steps": 0}, "solver.steps must be an integer of at least 1, got 0"),
-        ("default", {"solver.sigma_min": 9}, "0 < solver.sigma_min < sigma_max, got 9.0 and 7.0"),
+        ("default", {"solver.sigma_min": 25}, "0 < solver.sigma_min < sigma_max, got 25.0 and 20.0"),
         ("default", {"solver.rho": 0}, "solver.rho must be greater than 0 and finite, got 0"),
         ("paper", {"training.batch_size": 0}, "training.batch_size must be an integer of at least 1, got 0"),
         ("paper", {"training.epochs": -1}, "training.epochs must be an integer of at least 1, got -1"),

@@ -249,7 +249,7 @@ class TestRemediesAreRun:
         pd.DataFrame({"dx": [f"I{i % 236}" for i in range(944)], "x": np.arange(944.0) % 7}).to_csv(
             tmp_path / "t.csv", index=False
         )
-        told = refused(capsys, *fit)
+        told = refused(capsys, *fit, "--max-categories", "100")
         assert "keep the most frequent" not in told
         assert told.endswith("or raise --max-categories")
         assert settings(told) == ["--drop", "dx", "--max-categories"]

@@ -45,7 +45,9 @@ def test_the_fit_itself_is_the_same_with_and_without() -> None:
     pd.testing.assert_frame_equal(plain.impute(table), more.impute(table))
     pd.testing.assert_frame_equal(plain.sample(20), more.sample(20))
     assert more.history_["step"].is_monotonic_increasing
-    pd.testing.assert_frame_equal(plain.history_[["step", "loss"]], more.history_[["step", "loss"]][: len(plain.history_)])
+    pd.testing.assert_frame_equal(
+        plain.history_[["step", "loss"]], more.history_[["step", "loss"]][: len(plain.history_)]
+    )
 
 
 def test_each_table_is_drawn_from_the_next_refit_and_begins_anew_after_the_last(

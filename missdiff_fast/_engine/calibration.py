@@ -52,9 +52,7 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     wanted = _shares(_complete(network, table, config, backend, seed))
     nothing = unknown(min(_ROWS, max(1024, 4 * len(table))), layout, table.device)
     for r in range(config.calibration.rounds):
-        drawn = fill(
-            weighted(network, weights), nothing, config.solver, backend, derive(seed, "calibrate", r + 1)
-        )
+        drawn = fill(weighted(network, weights), nothing, config.solver, backend, derive(seed, "calibrate", r + 1))
         got, least = _shares(drawn), _PSEUDO_COUNT / len(nothing)
         weights += (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()
     return weights

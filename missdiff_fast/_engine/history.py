@@ -27,12 +27,17 @@ class History:
     loss: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
+    choices: list[tuple[str, int, str]] = field(default_factory=list)
 
     def add(self, step: int, loss: float) -> None:
         """Add one point of the curve, with the wall time since training began."""
         self.step.append(step)
         self.loss.append(loss)
         self.seconds.append(round(time.perf_counter() - self.started, 3))
+
+    def choose(self, setting: str, value: int, reason: str) -> None:
+        """Add a setting that was chosen for the table, with the reason."""
+        self.choices.append((setting, value, reason))
 
 
 class Progress:

@@ -60,6 +60,7 @@ def probe_loss(network: nn.Module, table: EncodedTable, backend: Backend, seed: 
     rows = torch.arange(len(table), device=table.device)
     picked = table.layout.with_partners(backend.uniform(rows, table.layout.num_columns, key)) < _PROBE_SHARE
     states = torch.where(table.observed() & ~picked, CLEAN, HIDDEN).to(torch.uint8)
+    states = table.layout.with_residuals(states)
     for index in rows.split(_PROBE_ROWS):
         ones, state = weight[: len(index)], states[index]
         x = backend.perturb(table, index, state, ones, ones, key)

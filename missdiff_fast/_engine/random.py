@@ -36,6 +36,7 @@ _PURPOSES = (
     "bound",
     "impute",
     "calibrate",
+    "settle",
     "refit",
     "bootstrap",
 )

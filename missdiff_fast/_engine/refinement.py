@@ -9,6 +9,7 @@ import torch
 
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import probe_loss
+from missdiff_fast._engine.length import choose_length
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.resemblance import distance
@@ -34,14 +35,10 @@ class Networks:
         Draws rows: the latest weights that passed.
     imputer : Denoiser
         Imputes: the weights with the least loss on held-out rows; without held-out rows, the generator.
-    log_weights : Tensor
-        Logarithms of the categories' weights, with which the generator's rows have them as often as the table:
-        ``[D - C]``.
     """
 
     generator: Denoiser
     imputer: Denoiser
-    log_weights: Tensor
 
 
 def run_phases(
@@ -86,7 +83,7 @@ def run_phases(
     if rounds > 0:
         table, held_out = _hold_out(table, seed)
     training, refine = config.training, config.refine
-    steps, batch_size = training.resolve(len(table))
+    steps, batch_size = choose_length(networks.generator, table, config, backend, seed, history, rounds=rounds)
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from missdiff_fast.table.encoded import EncodedTable
+from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 _MIN_PAIRS = 100  # rows of a correlation; those over fewer are left out
+_WIDEST = 1000  # encoded columns that are all correlated with one another
+_BLOCK = 500  # in a wider row, encoded columns that are correlated with one another
+_MOST_CATEGORIES = 125  # in a wider row, of one column
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,9 @@ class Distance:
         (categories); 0 without any such column.
     pairs : float
         Mean absolute difference of the correlations of encoded columns, over pairs of columns that at least 100 rows
-        observe both; 0 without any such pair.
+        observe both; 0 without any such pair. If there are more than 1,000 encoded columns, the columns are dealt
+        into blocks of at most 500 at random, and the pairs are those within a block: time and memory grow with
+        their number, not with its square. Of a column's categories the 125 most frequent ones count then.
     """
 
     marginals: float
@@ -65,11 +71,7 @@ def distance(table: EncodedTable, drawn: EncodedTable) -> Distance:
         if len(seen):
             shares = [torch.bincount(codes.long(), minlength=size) / len(codes) for codes in (seen, drawn.codes[:, k])]
             gaps.append(0.5 * (shares[0] - shares[1]).abs().sum())
-    want, count = _correlations(table)
-    got, _ = _correlations(drawn)
-    groups = layout.groups(table.device)
-    used = (count >= _MIN_PAIRS) & (groups[:, None] < groups[None, :]) & want.isfinite() & got.isfinite()
-    differences = (want - got).abs()[used]
+    differences = torch.cat([_differences(*pair) for pair in _blocks(table, drawn)])
     pairs = float(differences.mean()) if len(differences) else 0.0
     return Distance(float(torch.stack(gaps).mean()) if gaps else 0.0, pairs)
 
@@ -79,6 +81,49 @@ def _kolmogorov_smirnov(first: Tensor, second: Tensor) -> Tensor:
     points = torch.cat([first, second])
     shares = [torch.searchsorted(values, points, right=True) / len(values) for values in (first, second)]
     return (shares[0] - shares[1]).abs().max()
+
+
+def _differences(table: EncodedTable, drawn: EncodedTable) -> Tensor:
+    """Absolute differences of the correlations, one for each pair that counts."""
+    want, count = _correlations(table)
+    got, _ = _correlations(drawn)
+    groups = table.layout.groups(table.device)
+    used = (count >= _MIN_PAIRS) & (groups[:, None] < groups[None, :]) & want.isfinite() & got.isfinite()
+    return (want - got).abs()[used]
+
+
+def _blocks(table: EncodedTable, drawn: EncodedTable) -> Iterator[tuple[EncodedTable, EncodedTable]]:
+    """Both tables' columns in blocks of at most `_BLOCK` encoded ones: the tables themselves if they have no more."""
+    layout = table.layout
+    if layout.width <= _WIDEST:
+        yield table, drawn
+        return
+    sizes = (1,) * layout.num_continuous + layout.cardinalities
+    columns, width = list[int](), 0
+    for j in torch.randperm(len(sizes), generator=torch.Generator().manual_seed(0)).tolist():
+        size = min(sizes[j], _MOST_CATEGORIES)
+        if width + size > _BLOCK:
+            yield _part(columns, table, table), _part(columns, table, drawn)
+            columns, width = [], 0
+        columns.append(j)
+        width += size
+    yield _part(columns, table, table), _part(columns, table, drawn)
+
+
+def _part(columns: list[int], seen: EncodedTable, table: EncodedTable) -> EncodedTable:
+    """Some columns of a table; a category that is not among the most frequent seen ones has no one-hot column."""
+    C = table.layout.num_continuous
+    continuous, codes, sizes = [j for j in columns if j < C], list[Tensor](), list[int]()
+    for k in sorted(j - C for j in columns if j >= C):
+        cardinality = table.layout.cardinalities[k]
+        counts = torch.bincount(seen.codes[seen.codes[:, k] >= 0, k].long(), minlength=cardinality)
+        kept = counts.argsort(descending=True, stable=True)[:_MOST_CATEGORIES]
+        names = torch.full((cardinality + 1,), len(kept), dtype=torch.int16, device=table.device)
+        names[kept], names[-1] = torch.arange(len(kept), dtype=torch.int16, device=table.device), MISSING_CODE
+        codes.append(names[table.codes[:, k].long()])
+        sizes.append(len(kept))
+    chosen = torch.stack(codes, 1) if codes else table.codes[:, :0]
+    return EncodedTable(table.continuous[:, sorted(continuous)], chosen, Layout(len(continuous), tuple(sizes)))
 
 
 def _correlations(table: EncodedTable) -> tuple[Tensor, Tensor]:

@@ -159,6 +159,7 @@ def _draw_batches(
         seen = observed[rows]
         shown = seen if filled is None else seen | (uniform[:, -1:] < phase.show)
         states = draw_states(table.layout.with_partners(uniform[:, :-1]), seen, shown, objective)
+        states = table.layout.with_residuals(states)
         loss_states = states
         if filled is not None:  # filled cells outside the loss count as clean, which has no loss
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))

@@ -8,6 +8,7 @@ from typing import Any
 
 from missdiff_fast._checks import (
     check_above_zero,
+    check_boolean,
     check_choice,
     check_integer,
     check_integer_or_none,
@@ -95,6 +96,8 @@ class TrainingConfig:
     """AdamW without weight decay, with warm-up, linear decay and an exponential moving average of the weights.
 
     `resolve` chooses ``steps`` and ``batch_size`` of None from the number of rows; ``epochs`` replaces ``steps``.
+    ``effort`` is a factor of the chosen number of steps. With a ``budget``, in seconds, the number of steps is what a
+    fit of that time allows, as measured when it begins.
 
     Examples
     --------
@@ -108,6 +111,8 @@ class TrainingConfig:
     learning_rate: float = 4e-3
     warmup: int = 100
     ema: float = 0.998
+    effort: float = 1.0
+    budget: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "epochs", "batch_size"):
@@ -115,16 +120,28 @@ class TrainingConfig:
         check_above_zero("training.learning_rate", self.learning_rate)
         check_integer("training.warmup", self.warmup, 1)
         check_share("training.ema", self.ema)
+        check_above_zero("training.effort", self.effort)
+        if self.budget is not None:
+            check_above_zero("training.budget", self.budget)
+
+    @property
+    def chosen(self) -> bool:
+        """Whether `resolve` chooses the number of steps."""
+        return self.steps is None and self.epochs is None
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
         """Steps and batch size for a table: at most 4,000 steps of 384 rows; for a small table about 200 epochs.
 
         >>> TrainingConfig().resolve(16_000)
         (4000, 384)
+        >>> TrainingConfig(effort=2.0).resolve(16_000)
+        (8000, 384)
         """
-        batch_size = self.batch_size or (384 if num_rows >= 4096 else max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1)))
+        batch_size = self.batch_size
+        if batch_size is None:
+            batch_size = 384 if num_rows >= 4_096 else max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
-        return steps or min(4000, max(500, 200 * num_rows // batch_size)), batch_size
+        return steps or max(1, round(self.effort * min(4000, max(500, 200 * num_rows // batch_size)))), batch_size
 
 
 @dataclass(frozen=True)
@@ -174,8 +191,8 @@ class SolverConfig:
     """Steps and noise levels of the sampler: ``steps`` sigmas from ``sigma_max`` to ``sigma_min``.
 
     The levels are even in sigma^(1/rho). A category is drawn from its last probabilities, or without
-    ``draw_categories`` is the most probable one. ``precision`` is that of the factors of the network's matrix products on a
-    CUDA device, "bfloat16" or "float32"; sums and all else are float32. The CPU computes in float32.
+    ``draw_categories`` is the most probable one. ``precision`` is that of the factors of the network's matrix products
+    on a CUDA device, "bfloat16" or "float32"; sums and all else are float32. The CPU computes in float32.
 
     Examples
     --------
@@ -273,6 +290,41 @@ class RefitsConfig:
 
 
 @dataclass(frozen=True)
+class CategoriesConfig:
+    """Categorical columns of many categories.
+
+    A column of more than ``one_hot`` categories is two columns to the network, of about the square root of their number
+    each. See `missdiff_fast.table.wide`.
+
+    Examples
+    --------
+    >>> CategoriesConfig().one_hot
+    100
+    """
+
+    one_hot: int = 100
+
+    def __post_init__(self) -> None:
+        check_integer("categories.one_hot", self.one_hot, 2)
+
+
+@dataclass(frozen=True)
+class RelationsConfig:
+    """Whether columns that others determine are found, and kept consistent; see `missdiff_fast.table.relations`.
+
+    Examples
+    --------
+    >>> RelationsConfig()
+    RelationsConfig(enabled=True)
+    """
+
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        check_boolean("relations.enabled", self.enabled)
+
+
+@dataclass(frozen=True)
 class Config:
     """All settings of the preset "default".
 
@@ -292,8 +344,10 @@ class Config:
     refine: RefineConfig = field(default_factory=RefineConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
+    categories: CategoriesConfig = field(default_factory=CategoriesConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
     refits: RefitsConfig = field(default_factory=RefitsConfig)
+    relations: RelationsConfig = field(default_factory=RelationsConfig)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain dictionaries, for JSON."""
@@ -318,4 +372,6 @@ class Config:
             atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
             refits=RefitsConfig(**data.get("refits", {})),
+            categories=CategoriesConfig(**data.get("categories", {})),
+            relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none
         )

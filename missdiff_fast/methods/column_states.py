@@ -25,8 +25,15 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table.wide import Wide
 
 _BOUND_LEVELS = 100, 0.02, 20.0  # number of levels, least and greatest sigma: the range of training
+
+
+def _missing_share(table: EncodedTable) -> float:
+    """The share of missing cells, 0 for a complete table (a mean of very many ones in float32 may be 1 - 6e-8)."""
+    observed = table.observed()
+    return int((~observed).sum()) / max(1, observed.numel())
 
 
 class ColumnStates(Method):
@@ -39,7 +46,7 @@ class ColumnStates(Method):
         super().__init__(codec, device, backend)
         self.config = config
         self._refits: list[Denoiser] = []
-        self.atoms = codec.atoms(**vars(config.atoms))
+        self._use(Wide(codec.layout))
 
     @property
     def fitted(self) -> bool:
@@ -58,16 +65,16 @@ class ColumnStates(Method):
 
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
+        self._use(Wide.learn(table, self.config.categories.one_hot))
         with seeded(derive(seed, "weights")):
             network = self._network()
-        self._networks = Networks(network, network, torch.zeros(self._num_categories, device=self.device))
-        observed = table.observed()
-        missing = int((~observed).sum()) / max(1, observed.numel())
+        self._networks = Networks(network, network)
+        self._log_weights = torch.zeros(self._num_categories, device=self.device)
+        rounds = self.config.refine.rounds_for(_missing_share(table))
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
-        table = self.atoms.add(self.codec.without_outliers(table))
-        rounds = self.config.refine.rounds_for(missing)
+        table = self._shown(self.codec.without_outliers(table))
         run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
-        self._networks.log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
+        self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
         for m in range(self.config.refits.number):
             copy = refit(
                 self._networks.generator,
@@ -97,36 +104,36 @@ class ColumnStates(Method):
         solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
-        elif bool(self._networks.log_weights.any()):
-            network = weighted(network, self._networks.log_weights)
+        elif bool(self._log_weights.any()):
+            network = weighted(network, self._log_weights)
         boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
         bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
-        codes, known = empty_codes(known), self.atoms.add(known)
+        codes, known = empty_codes(known), self._shown(known)
         parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
         for start, stop, x in parts:
             decoded = self.backend.decode(x, known.offsets, boundaries, starts)
-            bin_index[start:stop], codes[start:stop] = self.atoms.settle(*decoded, x)
+            bin_index[start:stop], own = self.atoms.settle(*decoded, x)
+            codes[start:stop] = self.wide.join(own)
         return self.codec.decode(bin_index, codes)
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
-        table = self.atoms.add(table)
-        means, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
-        atoms = torch.empty(means.shape, dtype=torch.int32) if table.layout.partners else None
+        codes, table = empty_codes(table), self._shown(table)
+        means = torch.empty((len(table), table.layout.num_continuous))
+        atoms = torch.empty(means.shape, dtype=torch.int32) if self.atoms.layout != self.atoms.plain else None
         for a, b, logits, mean in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
             if atoms is not None:
                 atoms[a:b] = self.atoms.sure(logits)
-            means[a:b], codes[a:b] = mean, most_probable(logits, table.layout, self.backend)
-        codes = codes[:, : self.codec.layout.num_categorical]
+            best = most_probable(logits, table.layout, self.backend)
+            means[a:b], codes[a:b] = mean, self.wide.most_probable(best, logits)
         return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
-        table = self.atoms.add(table)
-        first, last = (table.offsets - table.layout.num_continuous).tolist()[group : group + 2]
-        probabilities = torch.empty((len(table), last - first))
+        table = self._shown(table)
+        probabilities = torch.empty((len(table), self.codec.layout.cardinalities[group]))
         for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
-            probabilities[a:b] = torch.softmax(logits[:, first:last], 1)
+            probabilities[a:b] = self.wide.chances(logits, group)
         return probabilities
 
     @torch.inference_mode()
@@ -134,9 +141,11 @@ class ColumnStates(Method):
         """As `Method.nll_bound`, of the encoded cells with noise of the least level; missing ones are hidden.
 
         The network models the observed columns of a row alone, so the bound needs no factor for the missing ones
-        (unlike that of the paper's Theorem 3.2). A number that has atoms counts with its score and with its category.
+        (unlike that of the paper's Theorem 3.2). A number that has atoms counts with its score and with its category, a
+        category of very many with its entry and with its place. Residuals do not count: they are functions of columns
+        that do.
         """
-        table = self.atoms.add(table)
+        table = self._shown(table)
         process = variance_exploding(*_BOUND_LEVELS)
         bounds = torch.empty(len(table), dtype=torch.float64)
         total = -(-len(table) // TILE) * len(process)
@@ -149,7 +158,9 @@ class ColumnStates(Method):
         backend, layout, network = self.backend, piece.layout, self._networks.generator
         rows, ones = torch.arange(TILE, device=self.device), torch.ones(TILE, device=self.device)
         seen = piece.observed()
-        observed = seen[:, layout.groups(self.device)]
+        counted = seen.clone()
+        counted[:, layout.residuals()] = False
+        observed = counted[:, layout.groups(self.device)]
         clean = torch.where(seen, CLEAN, HIDDEN).to(torch.uint8)
         states = torch.where(seen, NOISY, HIDDEN).to(torch.uint8)
         x0 = backend.perturb(piece, rows, clean, ones, ones, make_key(0, 0, self.device))
@@ -171,15 +182,17 @@ class ColumnStates(Method):
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
         for m, network in enumerate(self._refits):
             weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
-        return weights | {"log_weights": self._networks.log_weights}
+        categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
+        return weights | categories | {"log_weights": self._log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
+        self._use(Wide.from_state(self.codec.layout, part(weights, "categories")))
         generator = self._loaded(part(weights, "generator"))
         imputer = self._loaded(part(weights, "imputer")) if part(weights, "imputer") else generator
         # Files of older versions have no weights of categories.
-        log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
-        self._networks = Networks(generator, imputer, log_weights)
+        self._log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
+        self._networks = Networks(generator, imputer)
         refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
         numbers = sorted({int(name.partition(".")[0]) for name in refits})
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]
@@ -192,6 +205,14 @@ class ColumnStates(Method):
         network = self._network()
         network.load_state_dict(weights)
         return network.eval()
+
+    def _use(self, wide: Wide) -> None:
+        self.wide = wide
+        self.atoms = self.codec.atoms(**vars(self.config.atoms), layout=wide.layout)
+
+    def _shown(self, table: EncodedTable) -> EncodedTable:
+        """The table as the network sees it."""
+        return self.atoms.add(self.wide.add(table))
 
     def _network(self) -> Denoiser:
         return Denoiser(self.atoms.layout, **vars(self.config.network)).to(self.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -99,7 +99,8 @@ class Atoms:
             if len(bins):
                 self._columns.append(_column(i, column, bins))
         cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)
-        self.layout = Layout(layout.num_continuous, cardinalities, tuple(column.index for column in self._columns))
+        partners = layout.partners + tuple(column.index for column in self._columns)
+        self.layout = replace(layout, cardinalities=cardinalities, partners=partners)
 
     def add(self, table: EncodedTable) -> EncodedTable:
         """The table with the categorical columns of the atoms, read off the scores."""

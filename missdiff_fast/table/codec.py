@@ -25,6 +25,7 @@ from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.encoding import encode_table
 from missdiff_fast.table.filling import fill_table
 from missdiff_fast.table.learning import learn_columns
+from missdiff_fast.table.relations import Relation, Relations
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.state import read_state, write_state
 from missdiff_fast.table.table_cells import TableCells, read_learnt
@@ -40,8 +41,11 @@ class Codec:
     ----------
     schema : Schema
         The columns in their original order.
+    relations : Relations
+        What is known of columns that others determine.
     layout : Layout
         The continuous columns first, then the categorical ones, each in original order; constant ones are in neither.
+        The last continuous columns are the residuals of relations.
     boundaries : Tensor
         Ascending normal-score boundaries, all continuous columns one after another, float32 ``[M]``.
     starts : Tensor
@@ -68,19 +72,37 @@ class Codec:
     2   27   m
     """
 
-    def __init__(self, schema: Schema, coders: Sequence[Coder], markers: Markers, ops: CodecOps) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        coders: Sequence[Coder],
+        markers: Markers,
+        ops: CodecOps,
+        relations: Relations | Sequence[Relation] = (),
+    ) -> None:
         self.schema = schema
-        self._coders = dict(zip(schema.names, coders, strict=True))
+        own = dict(zip(schema.names, coders, strict=True))
+        self.relations = relations if isinstance(relations, Relations) else Relations(schema, own, relations)
+        self._coders, self._modelled = self.relations.coders, self.relations.schema
         self._markers, self.ops = markers, ops
-        self._continuous = [cast(Continuous, self._coders[name]) for name in schema.continuous]
+        self._continuous = [cast(Continuous, self._coders[name]) for name in self._modelled.continuous]
         self._categorical = [cast(Categorical, self._coders[name]) for name in schema.categorical]
-        self.layout = Layout(len(self._continuous), tuple(len(coder.keys) for coder in self._categorical))
+        cardinalities = tuple(len(coder.keys) for coder in self._categorical)
+        self.layout = Layout(len(self._continuous), cardinalities, parents=self.relations.parents)
         edges = [coder.boundaries for coder in self._continuous]
         self.boundaries = torch.from_numpy(np.concatenate([np.empty(0, np.float32), *edges]))
         self.starts = torch.tensor([0, *(len(edge) for edge in edges)], dtype=torch.int64).cumsum(0)
 
     @classmethod
-    def fit(cls, cells: TableCells, *, ops: CodecOps, max_categories: int = 100, verbose: bool = False) -> Codec:
+    def fit(
+        cls,
+        cells: TableCells,
+        *,
+        ops: CodecOps,
+        max_categories: int = 10_000,
+        relations: bool = False,
+        verbose: bool = False,
+    ) -> Codec:
         """Learn a table's columns.
 
         Columns of strings, booleans and categories are categorical, and so are those named, and numeric columns in
@@ -96,6 +118,8 @@ class Codec:
             The backend that encodes.
         max_categories : int
             The most categories that a column may have.
+        relations : bool
+            Whether to look for columns that others determine (see `missdiff_fast.table.relations`).
         verbose : bool
             Whether to show progress on stderr, where that is a terminal and it takes more than two seconds.
 
@@ -107,7 +131,9 @@ class Codec:
             If the frame has no rows or columns, a column that is all missing, infinite, of mixed types or of too many
             categories, or no column that varies.
         """
-        return cls(*learn_columns(cells, max_categories=max_categories, verbose=verbose), cells.markers, ops)
+        schema, coders = learn_columns(cells, max_categories=max_categories, verbose=verbose)
+        named = dict(zip(schema.names, coders, strict=True))
+        return cls(schema, coders, cells.markers, ops, Relations.find(cells, schema, named) if relations else ())
 
     def read(self, frame: pd.DataFrame, *, partial: bool = False, verbose: bool = False) -> TableCells:
         """Read a table that has the learnt columns, in any order.
@@ -159,7 +185,8 @@ class Codec:
         if not isinstance(given, (int, np.integer, NoneType)):
             raise TypeError(f"seed must be None or an integer, got {type(seed).__name__}")
         coders = self._continuous, self._categorical
-        return encode_table(cells, self.schema, *coders, self.layout, self.ops, seed=seed, verbose=verbose)
+        cells = self.relations.add_residuals(cells)
+        return encode_table(cells, self._modelled, *coders, self.layout, self.ops, seed=seed, verbose=verbose)
 
     def decode(self, bin_index: Tensor, codes: Tensor) -> pd.DataFrame:
         """The table that `missdiff_fast.ops.decode`'s result stands for.
@@ -174,11 +201,12 @@ class Codec:
         Returns
         -------
         DataFrame
-            B rows with the original columns, order and dtypes; every value one that was observed.
+            B rows with the original columns, order and dtypes; every value one that was observed. The residuals come
+            last; `settle` uses them and leaves them out.
         """
         self._check_shape(bin_index, codes)
         places, categories = bin_index.cpu().numpy(), codes.cpu().numpy()
-        return decode_table(self.schema, self._coders, places, categories, lambda coder, own: coder.table.take(own))
+        return decode_table(self._modelled, self._coders, places, categories, lambda coder, own: coder.table.take(own))
 
     def without_outliers(self, table: EncodedTable) -> EncodedTable:
         """An encoded table whose standardised values are those of its cells moved into the range without outliers.
@@ -218,13 +246,35 @@ class Codec:
         if values.dtype not in (torch.float32, torch.float64):
             values = values.to(torch.float32)
         decode = partial(Continuous.decode_means, outliers=outliers)
-        frame = decode_table(self.schema, self._coders, values.numpy(), codes.cpu().numpy(), decode)
+        frame = decode_table(self._modelled, self._coders, values.numpy(), codes.cpu().numpy(), decode)
         if exact is not None:
-            for name, coder, places in zip(self.schema.continuous, self._continuous, exact.T.numpy(), strict=True):
+            for name, coder, places in zip(self._modelled.continuous, self._continuous, exact.T.numpy(), strict=True):
                 if (places >= 0).any():
                     known = as_series(coder.table.take(places.clip(min=0)))
                     frame[name] = frame[name].mask(places >= 0, known)
         return frame
+
+    def settle(self, decoded: pd.DataFrame, cells: TableCells, uniform: np.ndarray | None = None) -> pd.DataFrame:
+        """Decoded rows in which the relations hold, without the residuals.
+
+        A column that others determine is computed from them. Where it is known and one of them is not, that one is
+        solved for, or of several consistent values one is chosen.
+
+        Parameters
+        ----------
+        decoded : DataFrame
+            What `decode` or `decode_means` gave, N rows.
+        cells : TableCells
+            The known cells of the rows, which are never moved.
+        uniform : ndarray, optional
+            One uniform number for each row, which chooses among several values by how frequent they are; without it
+            the most frequent category or the nearest number is taken.
+        """
+        return self.relations.settle(decoded, cells, uniform)
+
+    def allowed(self, column: Name, cells: TableCells) -> np.ndarray | None:
+        """Which categories of a column the known cells of each row allow, bool ``[N, V]``; None for all."""
+        return self.relations.allowed(column, cells)
 
     def fill(self, cells: TableCells, filled: pd.DataFrame, *, verbose: bool = False) -> pd.DataFrame:
         """The frame that was read, with its missing cells taken from another of as many rows.
@@ -291,18 +341,22 @@ class Codec:
         self.category_values(column)
         return self.schema.categorical.index(column)
 
-    def atoms(self, share: float, count: int, budget: int) -> Atoms:
-        """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`."""
-        return Atoms(self._continuous, self.layout, share, count, budget)
+    def atoms(self, share: float, count: int, budget: int, layout: Layout | None = None) -> Atoms:
+        """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`.
+
+        ``layout`` is the codec's by default.
+        """
+        return Atoms(self._continuous, self.layout if layout is None else layout, share, count, budget)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""
-        return write_state(self.schema, self._coders, self._markers)
+        return write_state(self.schema, self._coders, self._markers, self.relations.found)
 
     @classmethod
     def from_state(cls, meta: dict[str, Any], tensors: dict[str, Tensor], *, ops: CodecOps) -> Codec:
         """A codec from its `state`; ValueError if the state is not valid."""
-        return cls(*read_state(meta, tensors), ops)
+        schema, coders, markers, relations = read_state(meta, tensors)
+        return cls(schema, coders, markers, ops, relations)
 
     def _check_shape(self, continuous: Tensor, codes: Tensor) -> None:
         expected = (len(codes), self.layout.num_continuous), (len(codes), self.layout.num_categorical)

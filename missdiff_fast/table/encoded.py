@@ -24,8 +24,13 @@ class Layout:
     cardinalities : tuple of int
         ``V_k``, the number of categories of each categorical column, K of them, each at least 1.
     partners : tuple of int
-        The last categorical columns may belong to continuous ones (see `missdiff_fast.table.atoms`): the number of the
-        continuous column of each. Both are hidden, noisy or clean together.
+        The last categorical columns may belong to other columns: to those that they are atoms of, or to the entries
+        whose places they are (see `missdiff_fast.table.atoms` and `missdiff_fast.table.wide`). The number of the other
+        column of each, from 0 to J - 1, which has no partner itself. Both are hidden, noisy or clean together.
+    parents : tuple of tuple of int
+        The last continuous columns may be residuals (see `missdiff_fast.table.relations`): the numbers of the
+        continuous columns that each is computed of. A residual is clean only where all of them are, and hidden where
+        one of them is.
 
     Examples
     --------
@@ -41,6 +46,7 @@ class Layout:
     num_continuous: int
     cardinalities: tuple[int, ...] = ()
     partners: tuple[int, ...] = ()
+    parents: tuple[tuple[int, ...], ...] = field(default=(), repr=False)
 
     @property
     def num_categorical(self) -> int:
@@ -49,7 +55,7 @@ class Layout:
 
     @property
     def num_columns(self) -> int:
-        """J, the columns of the model: those of the table, and those of its atoms."""
+        """J, the columns of the model: those of the table, and those that belong to them."""
         return self.num_continuous + len(self.cardinalities)
 
     @property
@@ -73,6 +79,25 @@ class Layout:
             return x
         places = torch.tensor(self.partners, device=x.device) + (x.shape[1] - self.num_columns)
         return torch.cat([x[:, : -len(self.partners)], x[:, places]], 1)
+
+    def with_residuals(self, states: Tensor) -> Tensor:
+        """States ``[B, J]`` in which each residual, with its partners, has the least clean state of its parents."""
+        if not self.parents:
+            return states
+        states, first = states.clone(), self.num_continuous - len(self.parents)
+        for residual, parents in enumerate(self.parents, first):
+            states[:, residual] = states[:, list(parents)].amin(1)
+        for k, partner in enumerate(self.partners, self.num_columns - len(self.partners)):
+            if first <= partner < self.num_continuous:
+                states[:, k] = states[:, partner]
+        return states
+
+    def residuals(self) -> list[int]:
+        """The numbers of the residuals and of their partners, among all J columns."""
+        first = self.num_continuous - len(self.parents)
+        partners = enumerate(self.partners, self.num_columns - len(self.partners))
+        own = (k for k, partner in partners if first <= partner < self.num_continuous)
+        return [*range(first, self.num_continuous), *own]
 
 
 @dataclass(frozen=True)

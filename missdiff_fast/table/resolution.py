@@ -149,14 +149,49 @@ class Resolution:
         with np.errstate(over="ignore"):
             apart = np.multiply(values, self.sd, dtype=np.float64)
             apart += self.mean
-        dtype = np.dtype(self.key_dtype)
-        if dtype.kind == "f":
+        if np.dtype(self.key_dtype).kind == "f":
             apart += self.centre
-            np.clip(apart, self.least, self.greatest, out=apart)
-            if self.decimals >= 0:
-                np.round(apart, self.decimals, out=apart)
-            keys = apart.astype(dtype, copy=False)
-            return np.clip(keys, dtype.type(self.least), dtype.type(self.greatest), out=keys)
+            return self._floats(apart)
+        return self._integers(apart)
+
+    @property
+    def quantum(self) -> float:
+        """The least difference of two values, as `numbers` counts; 0 if there is none."""
+        if np.dtype(self.key_dtype).kind == "f":
+            return 10.0**-self.decimals if self.decimals >= 0 else 0.0
+        return self.step / self._per_number
+
+    def numbers(self, keys: np.ndarray) -> np.ndarray:
+        """Keys as float64: times in seconds since the epoch, durations in seconds, numbers as they are."""
+        if not self.unit:
+            return keys.astype(np.float64)
+        return (keys - self.centre) / self._per_number + self.centre / self._per_number
+
+    def nearest(self, numbers: np.ndarray) -> np.ndarray:
+        """The keys that `numbers` would give as these numbers, clipped to the observed range and rounded as they are.
+
+        Float keys are not moved where the column has no resolution.
+        """
+        if np.dtype(self.key_dtype).kind == "f":
+            return self._floats(np.array(numbers, dtype=np.float64))
+        return self._integers((numbers - self.centre / self._per_number) * self._per_number)
+
+    @property
+    def _per_number(self) -> int:
+        return _UNITS[self.unit] if self.unit else 1
+
+    def _floats(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers, which are overwritten, clipped and rounded."""
+        dtype = np.dtype(self.key_dtype)
+        np.clip(numbers, self.least, self.greatest, out=numbers)
+        if self.decimals >= 0:
+            np.round(numbers, self.decimals, out=numbers)
+        keys = numbers.astype(dtype, copy=False)
+        return np.clip(keys, dtype.type(self.least), dtype.type(self.greatest), out=keys)
+
+    def _integers(self, apart: np.ndarray) -> np.ndarray:
+        """Integer keys at this distance from the centre, clipped and rounded to the step."""
+        dtype = np.dtype(self.key_dtype)
         keys = self._wide_raw(apart, dtype) if self._wide else self._exact_raw(apart, dtype)
         if self.step > 1:
             local = _to_local(keys, self.zone, self.unit)

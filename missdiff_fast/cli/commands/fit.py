@@ -38,14 +38,26 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     columns.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
     columns.add_argument(
-        "--max-categories", metavar="N", type=int, default=100, help="refuse columns with more categories (default 100)"
+        "--max-categories",
+        metavar="N",
+        type=int,
+        default=10_000,
+        help="refuse columns with more categories (default 10000)",
     )
     training = parser.add_argument_group("training (the defaults suit most tables)")
     training.add_argument(
         "--preset", default="default", help="default, or paper for MissDiff as published, which is slow"
     )
+    training.add_argument(
+        "--effort",
+        default="default",
+        help="quick, default, or best, which takes about ten times the default's time",
+    )
     length = training.add_mutually_exclusive_group()
     length.add_argument("--steps", metavar="N", type=int, help="training steps before refinement")
+    length.add_argument(
+        "--budget", metavar="TIME", help="time for the training, such as 90s or 2min, instead of --steps"
+    )
     length.add_argument("--epochs", metavar="N", type=int, help="passes over the rows, instead of --steps")
     training.add_argument("--batch-size", metavar="N", type=int, help="rows in each step")
     training.add_argument("--learning-rate", metavar="X", type=float, help="peak of the learning rate")
@@ -97,6 +109,8 @@ def run(args: argparse.Namespace) -> None:
 
     model = MissDiff(
         preset=args.preset,
+        effort=args.effort,
+        budget=args.budget,
         steps=args.steps,
         epochs=args.epochs,
         batch_size=args.batch_size,

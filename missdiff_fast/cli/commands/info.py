@@ -57,8 +57,13 @@ def run(args: argparse.Namespace) -> None:
             "last loss": f"{history['loss'].iloc[-1]:.3f}" if len(history) else "unknown",
             "columns": str(len(columns)),
         }
+        | {f"chosen: {setting}": f"{value:,} ({reason})" for setting, value, reason in model.training_.to_numpy()}
     )
     show(f"\n{columns.to_string(index=False)}")
+    relations = model.relations_
+    if len(relations):
+        relations["from"] = [", ".join(map(str, names)) for names in relations["from"]]
+        show(f"\ncolumns that others determine:\n{relations.to_string(index=False)}")
 
 
 def describe_columns(model: MissDiff) -> pd.DataFrame:

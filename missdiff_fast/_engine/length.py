@@ -1,0 +1,76 @@
+"""The length of training: chosen from the rows, or from a budget of time."""
+
+from __future__ import annotations
+
+import copy
+import time
+
+from torch import nn
+
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.training import Phase, train
+from missdiff_fast.config import Config
+from missdiff_fast.table.encoded import EncodedTable
+
+_PILOT_STEPS = 30
+_TRAINING_SHARE = 0.85  # of a budget; the rest is for drawing missing cells and for calibration
+
+
+def choose_length(
+    network: nn.Module,
+    table: EncodedTable,
+    config: Config,
+    backend: Backend,
+    seed: int,
+    history: History,
+    *,
+    rounds: int,
+) -> tuple[int, int]:
+    """The steps of the first training and the batch size; the history gets both with the reasons.
+
+    A complete table, which is not refined, gets the steps of one round of refinement in addition, unless refinement was
+    turned off.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The new network; a copy of it is trained for some steps to measure their time if there is a budget.
+    table : EncodedTable
+        The training rows.
+    config : Config
+        Settings.
+    backend : Backend
+        The ops, the network's passes and the training step.
+    seed : int
+        Everything random follows from it.
+    history : History
+        Extended in place.
+    rounds : int
+        Number of refinement rounds.
+    """
+    training, refine = config.training, config.refine
+    steps, batch_size = training.resolve(len(table))
+    reason = f"{len(table):,} rows" if training.chosen else "as set"
+    if training.chosen and rounds == 0 and refine.rounds is None:
+        steps, reason = round(steps * (1 + refine.step_share)), f"{reason}, none of which has missing cells"
+    if training.budget is not None:
+        phase = Phase("pilot", _PILOT_STEPS, batch_size, training.learning_rate, training.warmup, training.ema)
+        pace = _pace(copy.deepcopy(network), table, config, phase, backend, seed)
+        left = _TRAINING_SHARE * training.budget - (time.perf_counter() - history.started)
+        steps = max(_PILOT_STEPS, int(left / pace / (1 + refine.step_share * rounds)))
+        reason = f"a budget of {training.budget:g} s, at {1e3 * pace:.2g} ms a step"
+    history.choose("training.steps", steps, reason)
+    history.choose(
+        "training.batch_size", batch_size, f"{len(table):,} rows" if training.batch_size is None else "as set"
+    )
+    history.choose("refine.rounds", rounds, "the share of missing cells" if refine.rounds is None else "as set")
+    return steps, batch_size
+
+
+def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:
+    """Seconds of a training step: those of the second of two short trainings, because the first also warms up."""
+    for _ in range(2):
+        started = time.perf_counter()
+        train(network, table, config.objective, phase, backend, seed, History())
+    return max((time.perf_counter() - started) / phase.steps, 1e-6)
