@@ -43,6 +43,7 @@ class Parameters(BaseEstimator):
         width: int | None = None,
         blocks: int | None = None,
         refine: int | None = None,
+        refits: int = 0,
         categorical_columns: Sequence[str | int] | None = None,
         missing_values: Sequence[object] = (),
         max_categories: int = 10_000,
@@ -62,6 +63,7 @@ class Parameters(BaseEstimator):
         self.width = width
         self.blocks = blocks
         self.refine = refine
+        self.refits = refits
         self.categorical_columns = categorical_columns
         self.missing_values = missing_values
         self.max_categories = max_categories
@@ -96,6 +98,7 @@ def configure(parameters: Parameters) -> AnyConfig:
         "refine": ("refine.rounds", 0),
     }
     _check_refine(parameters.refine)
+    refits = check_count("refits", parameters.refits, least=0)
     check_count("max_categories", parameters.max_categories, least=2)
     settings = {} if parameters.settings is None else parameters.settings
     if not isinstance(settings, Mapping):
@@ -112,6 +115,12 @@ def configure(parameters: Parameters) -> AnyConfig:
         problem = f"preset {parameters.preset!r} has no refinement"
         remedy = LeaveOut("refine", parameters.refine)
         raise DataError("refine", problem, value=parameters.refine, remedy=remedy)
+    if refits:
+        if not default:
+            problem = f"preset {parameters.preset!r} has no refits"
+            raise DataError("refits", problem, value=refits, remedy=LeaveOut("refits", refits))
+        changes["refits.number"] = refits
+        _check_once("refits", "refits.number", settings)
     changes = {**_effort_changes(parameters, default=default), **changes, **settings}
     if changes.get("training.steps") is not None and changes.get("training.epochs") is not None:
         template = "{steps} and {epochs} both set the length of training: give one of them"

@@ -53,6 +53,10 @@ class MissDiff(Parameters):
         Rounds of refinement: fill the holes with conditional draws, then train on. None chooses by the share of missing
         cells; 0 turns it off. Without refinement a table with many or systematic holes is modelled badly. The preset
         "paper" has none.
+    refits : int
+        Networks that fit trains further on bootstrap samples of the rows. `impute_draws` takes them in turn, so that
+        its tables differ as those of fits to other rows would: proper multiple imputation. Give as many as tables that
+        you draw. Each takes half of the steps of a fit without refinement; 0 is none.
     categorical_columns : sequence of str, optional
         Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
     missing_values : sequence
@@ -263,6 +267,9 @@ class MissDiff(Parameters):
     ) -> list[pd.DataFrame]:
         """Fill the missing cells with draws from their distribution given the observed cells of their row.
 
+        A model fitted with ``refits`` takes another of them for each table, and begins anew after the last: the spread
+        between the tables then holds the uncertainty of the fit too, as pooling by Rubin's rules supposes.
+
         Parameters
         ----------
         X : DataFrame or, if fit got one, ndarray
@@ -296,9 +303,16 @@ class MissDiff(Parameters):
         cells = self.codec_.read(X, verbose=self.verbose)
         known = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
-        tables, steps = [], self._method.conditional_steps
-        for m, s in enumerate(seeds, 1):
-            drawn = self._method.draw(known, s, num_steps=steps, verbose=self.verbose, desc=f"draw {m}/{num_draws}")
+        tables, steps, refits = [], self._method.conditional_steps, self._method.num_refits
+        for m, s in enumerate(seeds):
+            drawn = self._method.draw(
+                known,
+                s,
+                num_steps=steps,
+                refit=m % refits if refits else None,
+                verbose=self.verbose,
+                desc=f"draw {m + 1}/{num_draws}",
+            )
             drawn = self._settled(drawn, cells, s)
             tables.append(self.codec_.fill(cells, drawn, verbose=self.verbose))
         return tables

@@ -37,6 +37,8 @@ _PURPOSES = (
     "impute",
     "calibrate",
     "settle",
+    "refit",
+    "bootstrap",
 )
 _LOCK = threading.Lock()
 

@@ -288,6 +288,36 @@ class BlendConfig:
 
 
 @dataclass(frozen=True)
+class RefitsConfig:
+    """Networks trained further on bootstrap samples of the rows, whose draws differ as fits to other rows would.
+
+    Each of ``number`` refits starts from the fitted network and trains for ``step_share`` of the first training's steps
+    at ``rate_share`` of its learning rate. Where cells are missing, ``rounds`` times in the course of this they are
+    drawn anew. ``log_sigma_mean`` replaces that of the objective: strong noise is where a missing cell's dependence on
+    the known ones is learnt. See `missdiff_fast._engine.refits`.
+
+    Examples
+    --------
+    >>> RefitsConfig(number=10).step_share
+    0.5
+    """
+
+    number: int = 0
+    step_share: float = 0.5
+    rate_share: float = 1.0
+    rounds: int = 2
+    log_sigma_mean: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_integer("refits.number", self.number, 0)
+        check_above_zero("refits.step_share", self.step_share)
+        check_above_zero("refits.rate_share", self.rate_share)
+        check_integer("refits.rounds", self.rounds, 1)
+        if not math.isfinite(self.log_sigma_mean):
+            raise ValueError(f"refits.log_sigma_mean must be finite, got {self.log_sigma_mean}")
+
+
+@dataclass(frozen=True)
 class CategoriesConfig:
     """Categorical columns of many categories.
 
@@ -345,6 +375,7 @@ class Config:
     categories: CategoriesConfig = field(default_factory=CategoriesConfig)
     calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
     blend: BlendConfig = field(default_factory=BlendConfig)
+    refits: RefitsConfig = field(default_factory=RefitsConfig)
     relations: RelationsConfig = field(default_factory=RelationsConfig)
 
     def to_dict(self) -> dict[str, Any]:
@@ -370,6 +401,7 @@ class Config:
             atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
             blend=BlendConfig(**data.get("blend", {"rows_per_feature": 0})),
+            refits=RefitsConfig(**data.get("refits", {})),
             categories=CategoriesConfig(**data.get("categories", {})),
             relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none
         )

@@ -39,6 +39,11 @@ class Method(ABC):
         """Solver steps for draws given many known cells, which need more; None where the number of steps is fixed."""
         return None
 
+    @property
+    def num_refits(self) -> int:
+        """How many refits on bootstrap samples of the rows there are to draw from."""
+        return 0
+
     @abstractmethod
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """Train; an interrupted fit keeps the weights trained so far."""
@@ -51,6 +56,7 @@ class Method(ABC):
         *,
         first_row: int = 0,
         num_steps: int | None = None,
+        refit: int | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
@@ -66,6 +72,8 @@ class Method(ABC):
             The number i of the first row.
         num_steps : int, optional
             Solver steps; None takes the settings'. A method whose number of steps is fixed ignores it.
+        refit : int, optional
+            The refit that draws, from 0 to ``num_refits - 1``; None takes the fit itself.
         verbose, desc
             Progress bar, and its name.
         """

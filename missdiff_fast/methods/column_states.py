@@ -18,6 +18,7 @@ from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.joint_normal import num_features
 from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import Networks, run_phases
+from missdiff_fast._engine.refits import refit
 from missdiff_fast._engine.sampling import draw, most_probable
 from missdiff_fast._engine.tiling import TILE, tiles
 from missdiff_fast.config import Config
@@ -47,6 +48,7 @@ class ColumnStates(Method):
     def __init__(self, codec: Codec, config: Config, device: torch.device, backend: Backend) -> None:
         super().__init__(codec, device, backend)
         self.config = config
+        self._refits: list[Denoiser] = []
         self._use(Wide(codec.layout))
 
     @property
@@ -59,12 +61,17 @@ class ColumnStates(Method):
         """As `Method.conditional_steps`."""
         return self.config.refine.solver_steps
 
+    @property
+    def num_refits(self) -> int:
+        """As `Method.num_refits`."""
+        return len(self._refits)
+
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
         self._use(Wide.learn(table, self.config.categories.one_hot))
         with seeded(derive(seed, "weights")):
             network = self._network()
-        self._networks, self._blend = Networks(network, network), None
+        self._networks, self._blend, self._refits = Networks(network, network), None, []
         self._log_weights = torch.zeros(self._num_categories, device=self.device)
         rounds = self.config.refine.rounds_for(_missing_share(table))
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
@@ -76,6 +83,19 @@ class ColumnStates(Method):
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
+        for m in range(self.config.refits.number):
+            copy = refit(
+                self._networks.generator,
+                table,
+                self.config,
+                self.backend,
+                seed,
+                history,
+                number=m,
+                refined=rounds > 0,
+                verbose=verbose,
+            )
+            self._refits.append(copy)
 
     def draw(
         self,
@@ -84,11 +104,12 @@ class ColumnStates(Method):
         *,
         first_row: int = 0,
         num_steps: int | None = None,
+        refit: int | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        solver, network = self.config.solver, self._networks.generator
+        solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
         elif bool(self._log_weights.any()):
@@ -176,27 +197,33 @@ class ColumnStates(Method):
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
         if self._blend is not None:
             weights |= {f"blend.{name}": tensor for name, tensor in self._blend.tensors().items()}
+        for m, network in enumerate(self._refits):
+            weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
         categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
         return weights | categories | {"log_weights": self._log_weights}
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
         self._use(Wide.from_state(self.codec.layout, part(weights, "categories")))
-        generator = self._network()
-        generator.load_state_dict(part(weights, "generator"))
-        imputer = generator
-        if part(weights, "imputer"):
-            imputer = self._network()
-            imputer.load_state_dict(part(weights, "imputer"))
+        generator = self._loaded(part(weights, "generator"))
+        imputer = self._loaded(part(weights, "imputer")) if part(weights, "imputer") else generator
         # Files of older versions have no weights of categories.
         self._log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
-        self._networks = Networks(generator.eval(), imputer.eval())
+        self._networks = Networks(generator, imputer)
         blend = part(weights, "blend")
         self._blend = Blend.of(blend, self.device) if blend else None
+        refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
+        numbers = sorted({int(name.partition(".")[0]) for name in refits})
+        self._refits = [self._loaded(part(refits, str(m))) for m in numbers]
 
     @property
     def _num_categories(self) -> int:
         return sum(self.atoms.layout.cardinalities)
+
+    def _loaded(self, weights: dict[str, Tensor]) -> Denoiser:
+        network = self._network()
+        network.load_state_dict(weights)
+        return network.eval()
 
     def _use(self, wide: Wide) -> None:
         self.wide = wide

@@ -83,6 +83,7 @@ class NoisePrediction(Method):
         *,
         first_row: int = 0,
         num_steps: int | None = None,
+        refit: int | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:

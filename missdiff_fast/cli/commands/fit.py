@@ -78,6 +78,14 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         help="rounds of refinement, which fills missing cells and trains on (default: 0 to 2, by their share)",
     )
     refinement.add_argument("--no-refine", dest="refine", action="store_const", const=0, help="the same as --refine 0")
+    training.add_argument(
+        "--refits",
+        metavar="N",
+        type=int,
+        default=0,
+        help="networks trained further on bootstrap samples of the rows, which 'impute --draws' takes in turn, for "
+        "pooling by Rubin's rules (default: none)",
+    )
     training.add_argument("--seed", metavar="N", type=int, help="seed that makes the model repeatable")
     add_device(training)
     add_quiet(common)
@@ -113,6 +121,7 @@ def run(args: argparse.Namespace) -> None:
         device=args.device,
         backend=args.backend,
         refine=args.refine,
+        refits=args.refits,
         categorical_columns=args.categorical or None,
         verbose=not args.quiet,
         missing_values=missing_values,
