@@ -48,7 +48,7 @@ def distances(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_steps_of_all_phases(any_backend: Backend, distances: list[float]) -> None:
     assert _run(any_backend, 0)[1].step == [6]
-    assert _run(any_backend, 2)[1].step == [6, 10, 14]
+    assert _run(any_backend, 2)[1].step == [6, 9, 12]
 
 
 def test_without_rounds_one_network_does_both(any_backend: Backend) -> None:
@@ -75,7 +75,7 @@ def test_the_weights_that_impute_best_impute(
 
 @pytest.mark.parametrize(
     ("planned", "steps"),
-    [([1.0, 2.0], [6, 10]), ([3.0, 2.0, 2.5], [6, 10, 14]), ([3.0, 2.0, 1.0, 0.5], [6, 10, 14, 18])],
+    [([1.0, 2.0], [6, 9]), ([3.0, 2.0, 2.5], [6, 9, 12]), ([3.0, 2.0, 1.0, 0.5], [6, 9, 12, 15])],
 )
 def test_rounds_end_where_they_lead_away_from_the_table(
     any_backend: Backend,

@@ -360,7 +360,7 @@ class Config:
     --------
     >>> config = Config(solver=SolverConfig(steps=20))
     >>> config.training.learning_rate, config.solver.steps
-    (0.003, 20)
+    (0.004, 20)
     >>> Config.from_dict(config.to_dict()) == config
     True
     """
