@@ -14,7 +14,7 @@ STAMPS := $(VENV)/stamps
 NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
 CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: demo test bench bench-check bench-save bench-gpu lint format quality clean install docs graph
+.PHONY: demo test bench bench-check bench-save bench-gpu lint format quality rivals clean install docs graph
 
 demo: $(STAMPS)/demo
 	$(BIN)/missdiff demo
@@ -47,8 +47,14 @@ bench-save: $(STAMPS)/dev
 bench-gpu:
 	PYTHON=$(PYTHON) bench/gpu/check.sh
 
+# make quality QUALITY='--data FOLDER --seeds 0': what it takes is in bench/quality/command.py. It goes on where it stopped.
 quality: $(STAMPS)/dev
-	$(BIN)/python bench/quality.py
+	$(BIN)/python bench/quality $(QUALITY)
+
+# The environment of the methods that need packages of their own, in .venv-rivals; `make quality` does without.
+rivals:
+	$(PYTHON) -m venv .venv-rivals
+	.venv-rivals/bin/python -m pip install --quiet --requirement bench/quality/requirements-rivals.txt
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
@@ -63,7 +69,7 @@ format: $(STAMPS)/dev
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info missdiff_fast/_C.*.so missdiff_fast/_build.json
+	rm -rf $(VENV) .venv-rivals build dist *.egg-info missdiff_fast/_C.*.so missdiff_fast/_build.json
 
 # What tests and lint need, without running them.
 install: $(STAMPS)/dev

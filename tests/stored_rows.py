@@ -39,6 +39,7 @@ _OLD = {
     "atoms.share": 1.0,
     "calibration.rounds": 0,
     "relations.enabled": False,
+    "blend.rows_per_feature": 0,
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {"steps": 60, "batch_size": 64, "width": 32, "blocks": 2, "settings": _OLD},

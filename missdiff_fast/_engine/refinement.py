@@ -51,7 +51,7 @@ def run_phases(
     *,
     rounds: int,
     verbose: bool = False,
-) -> None:
+) -> tuple[EncodedTable, EncodedTable | None]:
     """Train, then refine in rounds; the networks are updated in place.
 
     A masked loss over zero-filled rows learns the score of zero-filled rows, not of complete ones. A round therefore
@@ -78,6 +78,11 @@ def run_phases(
         Number of refinement rounds.
     verbose : bool
         Progress bars.
+
+    Returns
+    -------
+    table, held_out : EncodedTable, EncodedTable or None
+        The rows that the networks were trained on, and those held out to measure imputation.
     """
     held_out = None
     if rounds > 0:
@@ -88,7 +93,7 @@ def run_phases(
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)
     if rounds == 0:
-        return
+        return table, held_out
     nearest = _distance(networks.generator, table, config, backend, seed)
     best = _probe(networks.generator, held_out, backend, seed)
     for r in range(1, rounds + 1):
@@ -113,10 +118,11 @@ def run_phases(
             best, networks.imputer = loss, network
         distance_now = _distance(network, table, config, backend, seed)
         if distance_now > nearest:
-            return
+            break
         nearest, networks.generator = distance_now, network
         if held_out is None:
             networks.imputer = network
+    return table, held_out
 
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:

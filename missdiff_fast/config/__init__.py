@@ -10,6 +10,7 @@ import numpy as np
 
 from missdiff_fast.config.column_states import (
     AtomsConfig,
+    BlendConfig,
     CalibrationConfig,
     CategoriesConfig,
     Config,
@@ -31,6 +32,7 @@ __all__ = [
     "PRESETS",
     "AnyConfig",
     "AtomsConfig",
+    "BlendConfig",
     "CSDIConfig",
     "CalibrationConfig",
     "CategoriesConfig",

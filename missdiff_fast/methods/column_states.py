@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pandas as pd
@@ -10,9 +11,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.calibration import calibrate, weighted
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.joint_normal import num_features
 from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import Networks, run_phases
 from missdiff_fast._engine.refits import refit
@@ -68,12 +71,17 @@ class ColumnStates(Method):
         self._use(Wide.learn(table, self.config.categories.one_hot))
         with seeded(derive(seed, "weights")):
             network = self._network()
-        self._networks = Networks(network, network)
+        self._networks, self._blend, self._refits = Networks(network, network), None, []
         self._log_weights = torch.zeros(self._num_categories, device=self.device)
         rounds = self.config.refine.rounds_for(_missing_share(table))
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
         table = self._shown(self.codec.without_outliers(table))
-        run_phases(self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose)
+        trained, held_out = run_phases(
+            self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose
+        )
+        plain = self.wide.layout
+        if self.config.blend.applies(len(trained), num_features(plain)):
+            self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
         for m in range(self.config.refits.number):
             copy = refit(
@@ -118,23 +126,30 @@ class ColumnStates(Method):
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
-        codes, table = empty_codes(table), self._shown(table)
-        means = torch.empty((len(table), table.layout.num_continuous))
+        codes, means = empty_codes(table), torch.empty((len(table), table.layout.num_continuous))
         atoms = torch.empty(means.shape, dtype=torch.int32) if self.atoms.layout != self.atoms.plain else None
-        for a, b, logits, mean in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
+        for a, b, logits, mean in self._one_pass(table, verbose):
             if atoms is not None:
                 atoms[a:b] = self.atoms.sure(logits)
-            best = most_probable(logits, table.layout, self.backend)
+            best = most_probable(logits, self.atoms.layout, self.backend)
             means[a:b], codes[a:b] = mean, self.wide.most_probable(best, logits)
         return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
         """As `Method.predict_proba`, in one pass."""
-        table = self._shown(table)
         probabilities = torch.empty((len(table), self.codec.layout.cardinalities[group]))
-        for a, b, logits, _ in one_pass(self._networks.imputer, table, self.backend, verbose=verbose):
+        for a, b, logits, _ in self._one_pass(table, verbose):
             probabilities[a:b] = self.wide.chances(logits, group)
         return probabilities
+
+    def _one_pass(self, table: EncodedTable, verbose: bool) -> Iterator[tuple[int, int, Tensor, Tensor]]:
+        """As `one_pass`, of a table as encoded; blended where the fit found that this helps."""
+        table = self.wide.add(table)
+        shown = self.atoms.add(table)
+        for a, b, logits, means in one_pass(self._networks.imputer, shown, self.backend, verbose=verbose):
+            if self._blend is not None:
+                logits, means = self._blend.mix(table.rows(slice(a, b)), logits, means)
+            yield a, b, logits, means
 
     @torch.inference_mode()
     def nll_bound(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> Tensor:
@@ -180,6 +195,8 @@ class ColumnStates(Method):
         weights = {f"generator.{name}": tensor for name, tensor in self._networks.generator.state_dict().items()}
         if self._networks.imputer is not self._networks.generator:
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
+        if self._blend is not None:
+            weights |= {f"blend.{name}": tensor for name, tensor in self._blend.tensors().items()}
         for m, network in enumerate(self._refits):
             weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
         categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
@@ -193,6 +210,8 @@ class ColumnStates(Method):
         # Files of older versions have no weights of categories.
         self._log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
         self._networks = Networks(generator, imputer)
+        blend = part(weights, "blend")
+        self._blend = Blend.of(blend, self.device) if blend else None
         refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
         numbers = sorted({int(name.partition(".")[0]) for name in refits})
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]

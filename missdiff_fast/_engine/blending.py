@@ -1,0 +1,183 @@
+"""Imputation that averages the network's and a joint normal distribution's, for tables with few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.joint_normal import JointNormal, has_features
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN
+from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
+
+_FOLDS = 5  # of a row's observed cells: each fold is hidden once
+_PRIOR_STD = 0.25  # of the weights of columns about that of all columns
+
+
+@dataclass(frozen=True)
+class Blend:
+    """A weighted mean of two imputations: conditional means, and probabilities of categories.
+
+    Parameters
+    ----------
+    joint : JointNormal
+        The second imputation.
+    weight : Tensor
+        Its weight for each column of the table without atoms, in [0, 1]: float32 ``[J]``. The rest is the network's.
+    """
+
+    joint: JointNormal
+    weight: Tensor
+
+    def mix(self, table: EncodedTable, logits: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
+        """Mix the network's results for some rows with those of the joint distribution.
+
+        Parameters
+        ----------
+        table : EncodedTable
+            The rows, without atoms.
+        logits, means : Tensor
+            The network's, as `one_pass` yields them; groups of atoms stay as they are.
+
+        Returns
+        -------
+        logits, means : Tensor, Tensor
+            Of the same shapes; the logits are logarithms of probabilities where the weight is not 0.
+        """
+        layout, C = table.layout, table.layout.num_continuous
+        other = self.joint.predict(table)
+        means = torch.lerp(means, other[:, :C], self.weight[:C])
+        groups, first = [], 0
+        for size, weight in zip(layout.cardinalities, self.weight[C:].tolist(), strict=True):
+            group = logits[:, first : first + size]
+            if weight > 0:
+                theirs = other[:, C + first : C + first + size]
+                group = torch.lerp(torch.softmax(group, 1), theirs, weight).log()
+            groups.append(group)
+            first += size
+        return torch.cat([*groups, logits[:, first:]], 1), means
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The parameters by name, for a model file."""
+        return {**vars(self.joint), "weight": self.weight}
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> Blend:
+        """The inverse of `tensors`."""
+        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+        weight = tensors.pop("weight")
+        return cls(JointNormal(**tensors), weight)
+
+
+def fit_blend(
+    network: nn.Module,
+    table: EncodedTable,
+    held_out: EncodedTable | None,
+    plain: Layout,
+    backend: Backend,
+    seed: int,
+) -> Blend | None:
+    """Fit the joint distribution, and weigh it by the squared errors of both imputations.
+
+    A column's weight is the least-squares one, with a normal prior about the weight that is best for all columns of
+    its kind: few held-out cells move it little.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The trained network.
+    table : EncodedTable
+        The rows it was trained on, with the columns of the atoms.
+    held_out : EncodedTable, optional
+        Rows it was not trained on. Without them the weights are those on the training rows, which favour the network.
+    plain : Layout
+        The table's without atoms.
+    backend : Backend
+        The ops, the network's passes and the training step.
+    seed : int
+        Says which cells are hidden when.
+
+    Returns
+    -------
+    Blend or None
+        None where the joint distribution is of no use for any column.
+    """
+    joint = JointNormal.fit(_without_atoms(table, plain))
+    C, J = plain.num_continuous, plain.num_columns
+    sums = torch.zeros((3, J), dtype=torch.float64, device=table.device)
+    count = torch.zeros(J, dtype=torch.float64, device=table.device)
+    for truth, hidden, ours, theirs in _predictions(network, joint, held_out or table, plain, backend, seed):
+        gap, error = theirs - ours, truth - ours
+        for i, product in enumerate((error * gap, gap * gap, error * error)):
+            sums[i] += _by_column(product, plain).where(hidden, 0.0).sum(0)
+        count += hidden.sum(0)
+    products, gaps, errors = sums
+    variance = (errors / count.clamp(min=1)).clamp(min=1e-12)
+    weight = torch.zeros(J, device=table.device)
+    for kind in (slice(0, C), slice(C, J)):
+        evidence, agreement = gaps[kind] / variance[kind], products[kind] / variance[kind]
+        common = (agreement.sum() / evidence.sum().clamp(min=1e-12)).clamp(0, 1)
+        prior = _PRIOR_STD**-2
+        weight[kind] = ((agreement + prior * common) / (evidence + prior)).clamp(0, 1).float()
+    weight *= has_features(plain, table.device)
+    return Blend(joint, weight) if bool(weight.any()) else None
+
+
+def _predictions(
+    network: nn.Module, joint: JointNormal, table: EncodedTable, plain: Layout, backend: Backend, seed: int
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Truth, hidden cells and both predictions, with each fold of the cells hidden in turn.
+
+    Truth and predictions are ``[N, C + sum(V_k)]``, values and probabilities; the hidden cells are bool ``[N, J]``.
+    """
+    layout, J = table.layout, plain.num_columns
+    key = make_key(derive(seed, "probe"), 1, table.device)
+    rows = torch.arange(len(table), device=table.device)
+    fold = layout.with_partners((backend.uniform(rows, layout.num_columns, key) * _FOLDS).floor())
+    observed, truth = table.observed(), _truth(_without_atoms(table, plain))
+    for k in range(_FOLDS):
+        states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
+        hidden = observed & (layout.with_residuals(states) == HIDDEN)
+        masked = _masked(table, hidden)
+        ours = []
+        for _, _, logits, means in one_pass(network, masked, backend):
+            groups = logits[:, : plain.width - plain.num_continuous].split(plain.cardinalities, 1)
+            ours.append(torch.cat([means, *(torch.softmax(group, 1) for group in groups)], 1))
+        yield truth, hidden[:, :J], torch.cat(ours), joint.predict(_without_atoms(masked, plain))
+
+
+def _without_atoms(table: EncodedTable, plain: Layout) -> EncodedTable:
+    return EncodedTable(table.continuous, table.codes[:, : plain.num_categorical], plain, table.values)
+
+
+def _masked(table: EncodedTable, hidden: Tensor) -> EncodedTable:
+    """The table with some cells missing, bool ``[N, J]``."""
+    C = table.layout.num_continuous
+    assert table.values is not None
+    return EncodedTable(
+        table.continuous.masked_fill(hidden[:, :C], torch.nan),
+        table.codes.masked_fill(hidden[:, C:], MISSING_CODE),
+        table.layout,
+        table.values.masked_fill(hidden[:, :C], torch.nan),
+    )
+
+
+def _truth(table: EncodedTable) -> Tensor:
+    """Values, and 1 for the category of each cell: ``[N, C + sum(V_k)]``; missing cells are 0."""
+    assert table.values is not None
+    parts = [table.values.nan_to_num(0.0)]
+    for k, size in enumerate(table.layout.cardinalities):
+        codes = table.codes[:, k : k + 1].long()
+        parts.append((codes == torch.arange(size, device=codes.device)).to(table.values.dtype))
+    return torch.cat(parts, 1)
+
+
+def _by_column(x: Tensor, layout: Layout) -> Tensor:
+    """Sums over the encoded columns of each column: float64 ``[N, J]``."""
+    sums = torch.zeros((len(x), layout.num_columns), dtype=torch.float64, device=x.device)
+    return sums.index_add_(1, layout.groups(x.device), x.double())

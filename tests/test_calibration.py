@@ -1,0 +1,109 @@
+"""Categories of drawn rows: drawn from their probabilities, and as frequent as in the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from missdiff_fast import MissDiff
+from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.calibration import calibrate, weighted
+from missdiff_fast._engine.sampling import draw_categories, fill
+from missdiff_fast._engine.tiling import unknown
+from missdiff_fast.config import CalibrationConfig, Config
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+LAYOUT = Layout(1, (3, 2))
+SHARES = torch.tensor([0.7, 0.25, 0.05, 0.9, 0.1])
+
+
+def _table(rows: int = 4000) -> EncodedTable:
+    generator = torch.Generator().manual_seed(0)
+    draws = [torch.multinomial(SHARES[:3], rows, True, generator=generator)]
+    draws.append(torch.multinomial(SHARES[3:], rows, True, generator=generator))
+    scores = torch.randn(rows, 1, generator=generator)
+    return EncodedTable(scores, torch.stack(draws, 1).to(torch.int16), LAYOUT, scores)
+
+
+def _shares(table: EncodedTable) -> torch.Tensor:
+    counts = [torch.bincount(table.codes[:, k].long(), minlength=size) for k, size in enumerate(LAYOUT.cardinalities)]
+    return torch.cat(counts) / len(table)
+
+
+def test_categories_are_drawn_by_their_probabilities() -> None:
+    x = torch.cat([torch.zeros(20_000, 1), SHARES.expand(20_000, 5)], 1)
+    draw_categories(x, LAYOUT, torch.rand(20_000, 2, generator=torch.Generator().manual_seed(0)))
+    assert ((x == 0) | (x == 1)).all()
+    assert x[:, 1:4].sum(1).eq(1).all()
+    assert x[:, 4:].sum(1).eq(1).all()
+    torch.testing.assert_close(x[:, 1:].mean(0), SHARES, atol=0.012, rtol=0)  # 3.5 standard errors
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.5, 1 - 2**-24])
+def test_a_known_category_stays(uniform: float) -> None:
+    codes = torch.arange(3)
+    x = torch.cat([torch.zeros(3, 1), torch.eye(3)[codes], torch.eye(2)[codes % 2]], 1)
+    before = x.clone()
+    draw_categories(x, LAYOUT, torch.full((3, 2), uniform))
+    assert torch.equal(x, before)
+
+
+def test_weights_correct_the_shares(any_backend: Backend) -> None:
+    # A new network gives all categories of a column the same probability.
+    torch.manual_seed(0)
+    network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
+    log_weights = calibrate(network, table, Config(), any_backend, 0)
+    nothing = unknown(20_000, LAYOUT, torch.device("cpu"))
+    drawn = [fill(n, nothing, Config().solver, any_backend, 1) for n in (network, weighted(network, log_weights))]
+    before, after = ((_shares(rows) - SHARES).abs().max() for rows in drawn)
+    assert before > 0.3
+    assert after < 0.03
+
+
+def test_missing_cells_count_as_drawn_given_the_observed_ones(any_backend: Backend) -> None:
+    # Cells of the second column are observed where the first is 0 only: their own shares are not those of all rows.
+    torch.manual_seed(0)
+    network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
+    table.codes[table.codes[:, 0] > 0, 1] = -1
+    log_weights = calibrate(network, table, Config(), any_backend, 0)
+    drawn = fill(
+        weighted(network, log_weights), unknown(20_000, LAYOUT, torch.device("cpu")), Config().solver, any_backend, 1
+    )
+    # 70 % of the rows have the observed share, .1; the network gives .5 to the others.
+    assert float(_shares(drawn)[4]) == pytest.approx(0.7 * 0.1 + 0.3 * 0.5, abs=0.03)
+
+
+def test_no_rounds_are_no_weights(any_backend: Backend) -> None:
+    config = replace(Config(), calibration=CalibrationConfig(rounds=0))
+    network = Denoiser(LAYOUT, width=16, blocks=1)
+    assert not calibrate(network, _table(300), config, any_backend, 0).any()
+
+
+def test_a_model_draws_what_it_drew_before_it_was_saved(tmp_path: object) -> None:
+    path = f"{tmp_path}/model"
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"x": random.normal(size=600).round(1), "y": random.choice(list("abc"), 600, p=[0.8, 0.15, 0.05])}
+    )
+    model = MissDiff(steps=30, random_state=0).fit(table)
+    assert model._method.weights()["log_weights"].any()
+    model.save(path)
+    loaded = MissDiff.load(path)
+    pd.testing.assert_frame_equal(model.sample(500), loaded.sample(500))
+    pd.testing.assert_frame_equal(model.sample(500)[300:].reset_index(drop=True), loaded.sample(200, first_row=300))
+
+
+def test_a_short_fit_has_the_shares_of_the_table() -> None:
+    shares = [0.7, 0.25, 0.05]
+    table = pd.DataFrame({"y": np.random.default_rng(0).choice(list("abc"), 4000, p=shares), "x": np.arange(4000.0)})
+    settings = {"calibration.rounds": 0}
+    plain, calibrated = (MissDiff(steps=20, settings=s, random_state=0).fit(table) for s in (settings, None))
+    real = table["y"].value_counts(normalize=True)
+    off = [(m.sample(8000)["y"].value_counts(normalize=True).reindex(real.index, fill_value=0) - real).abs().max()
+           for m in (plain, calibrated)]  # fmt: skip
+    assert off[1] < 0.03 < off[0]
