@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from missdiff_fast import MissDiff
+from missdiff_fast._engine import length
 from missdiff_fast.config.effort import EFFORTS, budget_seconds
 
 
@@ -57,6 +58,19 @@ def test_a_budget_is_kept_and_can_be_repeated() -> None:
     assert "a budget of 2 s" in model.training_["reason"][0]
     again = MissDiff(steps=steps, width=16, blocks=1, random_state=0).fit(_table())
     pd.testing.assert_frame_equal(model.sample(50), again.sample(50))
+
+
+def test_a_budget_is_also_that_of_refits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(length, "_pace", lambda *arguments: 0.01)
+    model = MissDiff(budget=2, refits=3, width=16, blocks=1, random_state=0).fit(_table())
+    alone = MissDiff(budget=2, width=16, blocks=1, random_state=0).fit(_table())
+    steps = _chosen(model)["training.steps"]
+    # Refinement and each refit take half as many steps as the first training: in all 3 times as many, not 1.5 times.
+    assert steps == pytest.approx(_chosen(alone)["training.steps"] / 2, rel=0.1)
+    assert model.history_["step"].max() == pytest.approx(3 * steps, abs=10)
+    again = MissDiff(steps=steps, refits=3, width=16, blocks=1, random_state=0).fit(_table())
+    for one, other in zip(model.impute_draws(_table(), 3), again.impute_draws(_table(), 3), strict=True):
+        pd.testing.assert_frame_equal(one, other)
 
 
 @pytest.mark.parametrize(("budget", "seconds"), [("2min", 120), ("90s", 90), ("1h", 3600), (1.5, 1.5), ("30", 30)])
