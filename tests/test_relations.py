@@ -111,6 +111,14 @@ def test_formulas_are_simple() -> None:
     assert frame["discharged"] == "admitted + residual"
 
 
+@pytest.mark.parametrize("days", [5, -3, 400])
+def test_a_constant_stay_is_found_in_full(days: int) -> None:
+    first = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.random.default_rng(0).integers(0, 900, N), "D")
+    codec = _codec(pd.DataFrame({"first": first, "second": first + pd.Timedelta(days=days)}))
+    (found,) = codec.relations.found
+    assert (found.coefficients, found.intercept) == ((1.0,), pytest.approx(days * 86_400, abs=1))
+
+
 def test_sums_are_found() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.integers(0, 1000, (500, 3)), columns=["a", "b", "c"])
@@ -233,6 +241,18 @@ def test_sources_share_what_one_cannot_reach() -> None:
     for total in (100, 700, 1450):
         rows = model.sample(200, given={"total": total})
         assert (rows["first"] + rows["second"] == total).all()
+
+
+def test_a_cell_that_follows_comes_before_one_that_is_chosen() -> None:
+    table = pd.DataFrame({"number": np.random.default_rng(0).integers(0, 300, N)})
+    table["double"], table["odd"] = 2 * table["number"], 2 * table["number"] + 3
+    table["group"] = (table["number"] // 50).astype(str)
+    model = MissDiff(steps=20, refine=0, random_state=0).fit(table)
+    rows = table.astype(dict.fromkeys(("number", "double", "odd"), "Int64"))
+    for known in (["double", "group"], ["odd", "group"], ["number", "group"], ["double"], ["odd"]):
+        holes = rows.copy()
+        holes[[name for name in rows if name not in known]] = None
+        pd.testing.assert_frame_equal(model.impute(holes).astype(table.dtypes), table)
 
 
 def test_several_known_columns_choose_their_source_together() -> None:

@@ -173,7 +173,8 @@ def _fit(
         return None, left
     if len(chosen) == 1 and not log and fields[b].timed == fields[chosen[0]].timed and 0.8 < slopes[0] < 1.25:
         difference = tried([1.0], 0.0)
-        if difference is not None and difference.spread <= 1.5 * plain.spread + 0.01:
+        as_exact = difference is not None and difference.exact >= plain.exact
+        if difference is not None and as_exact and difference.spread <= 1.5 * plain.spread + 0.01:
             plain = difference
     if plain.exact and plain.relation.kind == "difference":
         return plain, left

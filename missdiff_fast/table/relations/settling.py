@@ -17,8 +17,8 @@ from missdiff_fast.table.schema import Name
 class Settling:
     """Rows whose cells are known, or drawn and may be moved.
 
-    What is known, or follows from it, is fixed: first along the relations, then against them (a source that is not
-    known is solved for), then all others are computed from their sources.
+    What is known, or follows from it, is fixed: first what exact formulas leave no choice of, then against the other
+    relations (a source that is not known is solved for), then all others are computed from their sources.
 
     Parameters
     ----------
@@ -50,9 +50,7 @@ class Settling:
 
     def run(self, relations: Sequence[Relation]) -> None:
         """Move the cells that are not known; relations come in the order of computing."""
-        for relation in relations:
-            sources = np.logical_and.reduce([self.fixed[name] for name in relation.sources])
-            self._compute(relation, sources & ~self.fixed[relation.column])
+        self._follow(relations)
         # Relations of one source to tables come one after another, each after those of its own column.
         tables: dict[Name, list[Determined]] = {}
         for relation in relations:
@@ -69,6 +67,22 @@ class Settling:
             if isinstance(relation, Numeric):
                 self._return(relation, rows, [name for name in relation.sources if taken[name] == 1])
             self._compute(relation, rows)
+
+    def _follow(self, relations: Sequence[Relation]) -> None:
+        """Set the cells that known ones leave no choice of: columns of fixed sources, and the last source of a formula.
+
+        It goes on while a cell so found leads to another, before any cell is chosen among several that are consistent.
+        """
+        before = -1
+        while before < (count := sum(int(np.count_nonzero(fixed)) for fixed in self.fixed.values())):
+            before = count
+            for relation in relations:
+                sources = np.logical_and.reduce([self.fixed[name] for name in relation.sources])
+                self._compute(relation, sources & ~self.fixed[relation.column])
+            for relation in reversed(relations):
+                if isinstance(relation, Numeric) and relation.residual is None:
+                    unknown = np.sum([~self.fixed[name] for name in relation.sources], axis=0)
+                    self._solve(relation, unknown == 1)
 
     def frame(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """The drawn rows with the moved cells, in the columns' dtypes."""
@@ -134,12 +148,13 @@ class Settling:
             weights.append(abs(coefficient) * scale)
         return [int(i) for i in np.argsort(weights, kind="stable")[::-1]]
 
-    def _solve(self, relation: Numeric) -> None:
-        """Where the column is fixed and not all sources are, solve for the one that it depends on most.
+    def _solve(self, relation: Numeric, among: np.ndarray | bool = True) -> None:
+        """Of some rows, where the column is fixed and not all sources are, solve for the one that it depends on most.
 
         Where that one ends at its range, the next one makes up for the rest.
         """
-        rows = self.fixed[relation.column] & ~np.logical_and.reduce([self.fixed[name] for name in relation.sources])
+        sources = np.logical_and.reduce([self.fixed[name] for name in relation.sources])
+        rows = self.fixed[relation.column] & ~sources & among
         left = rows.copy()
         for i in self._by_weight(relation):
             places = np.flatnonzero(left & ~self.fixed[relation.sources[i]])
