@@ -86,8 +86,9 @@ class TestOptions:
         line = (
             f"fit {data} -o {tmp_path}/m --preset default --effort quick --setting ema=0.5 --steps 7 --batch-size 8 "
             "--learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
-            "--device cpu --backend reference --no-refine --refits 4 --missing-values male --missing-values 20 --categorical ward "
-            "--drop age --drop patient --max-categories 9 --separator , --decimal . --encoding utf-8 --quiet"
+            "--device cpu --backend reference --no-refine --refits 4 --missing-values male --missing-values 20 "
+            "--categorical ward --drop age --drop patient --max-categories 9 --separator , --decimal . "
+            "--encoding utf-8 --quiet"
         )
         assert main(line.split()) == 0
         frame = seen.pop("frame")
