@@ -153,6 +153,18 @@ def test_few_rows_are_imputed_better(backend: str, tmp_path: Path) -> None:
     assert (chances.idxmax(axis=1) == model.impute(table)["sign"])[table["sign"].isna()].all()
 
 
+def test_a_loaded_distribution_predicts_the_same_bits() -> None:
+    _, holed = _table()
+    joint = JointNormal.fit(holed)
+    blend = Blend(joint, torch.ones(LAYOUT.num_columns))
+    stored = {name: tensor.contiguous() for name, tensor in blend.tensors().items()}  # as a model file has them
+    loaded = Blend.of(stored, torch.device("cpu")).joint
+    x = torch.randn(256, len(joint.mean), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert joint.precision.is_contiguous()
+    assert torch.equal(x @ joint.precision, x @ loaded.precision)
+    assert torch.equal(joint.predict(holed), loaded.predict(holed))
+
+
 def test_older_settings_have_no_blend() -> None:
     old = Config().to_dict()
     del old["blend"]
