@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast import MissDiff
+from missdiff_fast._engine import blending
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.joint_normal import JointNormal, num_features
@@ -117,6 +118,25 @@ def test_weights_follow_the_errors(given: bool) -> None:
     assert blend is not None
     assert blend.weight.min() > 0.9
     assert fit_blend(Oracle(complete), holed, held_out, LAYOUT, ReferenceBackend(), 0) is None
+
+
+def test_weights_are_learnt_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete, _ = _table()
+    found, counts = [], []
+    predict = JointNormal.predict
+
+    def record(joint: JointNormal, table: EncodedTable) -> Tensor:
+        counts.append(len(table))
+        return predict(joint, table)
+
+    monkeypatch.setattr(JointNormal, "predict", record)
+    for rows in (8192, 200):
+        monkeypatch.setattr(blending, "_ROWS", rows)
+        blend = fit_blend(Constant(), complete, None, LAYOUT, ReferenceBackend(), 0)
+        assert blend is not None
+        found.append(blend.weight)
+    assert counts == [500] * 5 + [200] * 10 + [100] * 5
+    torch.testing.assert_close(*found)
 
 
 def test_a_mix_lies_between_both() -> None:
