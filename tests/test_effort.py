@@ -94,7 +94,10 @@ def test_no_times(budget: object) -> None:
         ({"budget": "2min", "steps": 5}, "steps and budget both set the length of training: give one of them"),
         ({"budget": "2min", "epochs": 5}, "epochs and budget both set"),
         ({"budget": "2min", "settings": {"training.steps": 5}}, "steps and budget both set"),
-        ({"budget": "2min", "settings": {"training.budget": 5.0}}, "budget and the setting 'training.budget' are the same"),
+        (
+            {"budget": "2min", "settings": {"training.budget": 5.0}},
+            "budget and the setting 'training.budget' are the same",
+        ),
         ({"budget": "2min", "preset": "paper"}, "preset 'paper' has no budget: leave out budget='2min'"),
         ({"effort": "best", "preset": "paper"}, "preset 'paper' has no effort: leave out effort='best'"),
     ],
