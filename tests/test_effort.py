@@ -59,6 +59,17 @@ def test_a_budget_is_kept_and_can_be_repeated() -> None:
     pd.testing.assert_frame_equal(model.sample(50), again.sample(50))
 
 
+def test_refits_share_the_budget() -> None:
+    started = time.perf_counter()
+    model = MissDiff(budget=2, refits=3, width=16, blocks=1, random_state=0).fit(_table())
+    assert time.perf_counter() - started < 6
+    steps = _chosen(model)["training.steps"]
+    further = 2 * round(round(steps * 0.5) / 2)  # of a refit, in two rounds
+    assert abs(model.history_["step"].max() - (steps + round(steps * 0.5) + 3 * further)) <= 6
+    again = MissDiff(steps=steps, refits=3, width=16, blocks=1, random_state=0).fit(_table())
+    pd.testing.assert_frame_equal(model.impute_draws(_table(), 1)[0], again.impute_draws(_table(), 1)[0])
+
+
 @pytest.mark.parametrize(("budget", "seconds"), [("2min", 120), ("90s", 90), ("1h", 3600), (1.5, 1.5), ("30", 30)])
 def test_budgets(budget: str | float, seconds: float) -> None:
     assert budget_seconds(budget) == seconds
@@ -82,6 +93,11 @@ def test_no_times(budget: object) -> None:
         ({"effort": "most"}, "effort must be one of 'quick', 'default', 'best', got 'most'"),
         ({"budget": "2min", "steps": 5}, "steps and budget both set the length of training: give one of them"),
         ({"budget": "2min", "epochs": 5}, "epochs and budget both set"),
+        ({"budget": "2min", "settings": {"training.steps": 5}}, "steps and budget both set"),
+        (
+            {"budget": "2min", "settings": {"training.budget": 5.0}},
+            "budget and the setting 'training.budget' are the same",
+        ),
         ({"budget": "2min", "preset": "paper"}, "preset 'paper' has no budget: leave out budget='2min'"),
         ({"effort": "best", "preset": "paper"}, "preset 'paper' has no effort: leave out effort='best'"),
     ],

@@ -629,9 +629,9 @@ class TestParameters:
         asked: list[int] = []
         run_phases = column_states.run_phases
 
-        def record(*args: Any, rounds: int, **kwargs: Any) -> None:
+        def record(*args: Any, rounds: int, **kwargs: Any) -> Any:
             asked.append(rounds)
-            run_phases(*args, rounds=rounds, **kwargs)
+            return run_phases(*args, rounds=rounds, **kwargs)
 
         monkeypatch.setattr(column_states, "run_phases", record)
         for rounds in (None, 0, 1, np.int64(2)):

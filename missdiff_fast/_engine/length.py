@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
+from dataclasses import replace
 
 from torch import nn
 
@@ -58,7 +59,8 @@ def choose_length(
         phase = Phase("pilot", _PILOT_STEPS, batch_size, training.learning_rate, training.warmup, training.ema)
         pace = _pace(copy.deepcopy(network), table, config, phase, backend, seed)
         left = _TRAINING_SHARE * training.budget - (time.perf_counter() - history.started)
-        steps = max(_PILOT_STEPS, int(left / pace / (1 + refine.step_share * rounds)))
+        further = refine.step_share * rounds + config.refits.step_share * config.refits.number
+        steps = max(_PILOT_STEPS, int(left / pace / (1 + further)))
         reason = f"a budget of {training.budget:g} s, at {1e3 * pace:.2g} ms a step"
     history.choose("training.steps", steps, reason)
     history.choose(
@@ -66,6 +68,14 @@ def choose_length(
     )
     history.choose("refine.rounds", rounds, "the share of missing cells" if refine.rounds is None else "as set")
     return steps, batch_size
+
+
+def as_chosen(config: Config, history: History) -> Config:
+    """The settings with the steps that `choose_length` found for a budget; without one, the settings as they are."""
+    if config.training.budget is None:
+        return config
+    steps = next(value for setting, value, _ in history.choices if setting == "training.steps")
+    return replace(config, training=replace(config.training, steps=steps, budget=None))
 
 
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:

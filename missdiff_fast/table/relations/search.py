@@ -16,10 +16,8 @@ from missdiff_fast.table.relations.relation import Numeric, Relation
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 
-_MOST_COLUMNS, _MOST_NUMERIC = (
-    500,
-    200,
-)  # relations are sought among the first so many columns, formulas among numeric ones
+_MOST_COLUMNS, _MOST_NUMERIC = 500, 200  # the first ones, among which relations are sought, and formulas
+_MOST_READ = 32  # columns whose cells are in memory as float64 at a time
 _FORMULA_WORK, _FORMULA_ROWS = 20_000_000, (1_000, 3_000)  # as below, for formulas
 _WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that are searched, and the fewest and most rows
 
@@ -27,7 +25,7 @@ _WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that ar
 def find_relations(cells: TableCells, schema: Schema, coders: Mapping[Name, Coder]) -> list[Relation]:
     """The relations of a table, each of a column to columns that come before it in the order of computing.
 
-    Relations are sought in some of the rows, the fewer the more columns there are, among the first 300 columns that
+    Relations are sought in some of the rows, the fewer the more columns there are, among the first 500 columns that
     vary (formulas among the first 200 numeric ones), and tested on all rows. Each column has at most one, the simplest:
     exact formulas of one column, then tables, then other exact formulas, then those that leave a residual.
 
@@ -137,6 +135,8 @@ class _Search:
 
     def _read(self, j: int) -> np.ndarray:
         if j not in self._numbers:
+            if len(self._numbers) == _MOST_READ:
+                del self._numbers[next(iter(self._numbers))]
             self._numbers[j] = self.fields[j].read(self._column(j))
         return self._numbers[j]
 
