@@ -121,10 +121,13 @@ def configure(parameters: Parameters) -> AnyConfig:
             raise DataError("refits", problem, value=refits, remedy=LeaveOut("refits", refits))
         changes["refits.number"] = refits
         _check_once("refits", "refits.number", settings)
+    if parameters.budget is not None:
+        _check_once("budget", "training.budget", settings)
     changes = {**_effort_changes(parameters, default=default), **changes, **settings}
-    if changes.get("training.steps") is not None and changes.get("training.epochs") is not None:
-        template = "{steps} and {epochs} both set the length of training: give one of them"
-        raise DataError("length", Text(template, steps=Argument("steps"), epochs=Argument("epochs")))
+    lengths = [name for name in ("steps", "epochs", "budget") if changes.get(f"training.{name}") is not None]
+    if len(lengths) > 1:
+        template = "{one} and {other} both set the length of training: give one of them"
+        raise DataError("length", Text(template, one=Argument(lengths[0]), other=Argument(lengths[1])))
     return override(config, changes)
 
 
@@ -133,10 +136,6 @@ def _effort_changes(parameters: Parameters, *, default: bool) -> dict[str, Any]:
     changes = dict(effort_settings(parameters.effort))
     if parameters.budget is not None:
         changes["training.budget"] = budget_seconds(parameters.budget)
-        for name in ("steps", "epochs"):
-            if getattr(parameters, name) is not None:
-                template = "{one} and {budget} both set the length of training: give one of them"
-                raise DataError("length", Text(template, one=Argument(name), budget=Argument("budget")))
     if changes and not default:
         name = "effort" if parameters.budget is None else "budget"
         value = getattr(parameters, name)

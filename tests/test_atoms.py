@@ -278,6 +278,18 @@ def test_settings_of_an_older_file_have_no_atoms() -> None:
     assert Config.from_dict(data).atoms == AtomsConfig(share=1.0)
 
 
+def test_atoms_of_an_older_file_have_no_budget() -> None:
+    data = preset("default").to_dict()
+    data["atoms"] = {"share": 0.001, "count": 10}
+    atoms = Config.from_dict(data).atoms
+    assert (atoms.share, atoms.count) == (0.001, 10)
+    values = np.repeat(np.arange(100), np.arange(10, 110))  # 10 cells of the first, 109 of the last
+    frame = pd.DataFrame(dict.fromkeys("abcdefgh", values))
+    codec = Codec.fit(read_frame(frame), ops=ReferenceBackend())
+    assert sum(codec.atoms(**vars(atoms)).layout.cardinalities) == 800
+    assert sum(codec.atoms(**vars(AtomsConfig(share=0.001))).layout.cardinalities) < 800
+
+
 @pytest.mark.parametrize("settings", [{"atoms.share": -0.1}, {"atoms.share": 1.5}, {"atoms.count": 0}])
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast import MissDiff
+from missdiff_fast._engine import blending
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.joint_normal import JointNormal, num_features
@@ -119,6 +120,25 @@ def test_weights_follow_the_errors(given: bool) -> None:
     assert fit_blend(Oracle(complete), holed, held_out, LAYOUT, ReferenceBackend(), 0) is None
 
 
+def test_weights_are_learnt_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete, _ = _table()
+    found, counts = [], []
+    predict = JointNormal.predict
+
+    def record(joint: JointNormal, table: EncodedTable) -> Tensor:
+        counts.append(len(table))
+        return predict(joint, table)
+
+    monkeypatch.setattr(JointNormal, "predict", record)
+    for rows in (8192, 200):
+        monkeypatch.setattr(blending, "_ROWS", rows)
+        blend = fit_blend(Constant(), complete, None, LAYOUT, ReferenceBackend(), 0)
+        assert blend is not None
+        found.append(blend.weight)
+    assert counts == [500] * 5 + [200] * 10 + [100] * 5
+    torch.testing.assert_close(*found)
+
+
 def test_a_mix_lies_between_both() -> None:
     _, holed = _table()
     joint = JointNormal.fit(holed)
@@ -151,6 +171,18 @@ def test_few_rows_are_imputed_better(backend: str, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.impute(table), model.impute(table))
     chances = again.predict_proba(table, "sign")
     assert (chances.idxmax(axis=1) == model.impute(table)["sign"])[table["sign"].isna()].all()
+
+
+def test_a_loaded_distribution_predicts_the_same_bits() -> None:
+    _, holed = _table()
+    joint = JointNormal.fit(holed)
+    blend = Blend(joint, torch.ones(LAYOUT.num_columns))
+    stored = {name: tensor.contiguous() for name, tensor in blend.tensors().items()}  # as a model file has them
+    loaded = Blend.of(stored, torch.device("cpu")).joint
+    x = torch.randn(256, len(joint.mean), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert joint.precision.is_contiguous()
+    assert torch.equal(x @ joint.precision, x @ loaded.precision)
+    assert torch.equal(joint.predict(holed), loaded.predict(holed))
 
 
 def test_older_settings_have_no_blend() -> None:

@@ -78,7 +78,8 @@ def model(table: pd.DataFrame) -> MissDiff:
 def test_fit_returns_itself_and_stores_what_it_learnt(model: MissDiff, table: pd.DataFrame) -> None:
     assert model.columns_ == list(table.columns)
     assert list(model.history_.columns) == ["step", "loss", "seconds"]
-    assert model.history_["step"].tolist() == [30, 50]  # one refinement of two thirds of the steps
+    assert model.history_["step"].tolist() == [30, 45]  # one refinement of half of the steps
+    assert model.training_.iloc[0].tolist() == ["training.steps", 30, "as set"]
     assert bool(np.isfinite(model.history_["loss"]).all())
 
 
@@ -628,9 +629,9 @@ class TestParameters:
         asked: list[int] = []
         run_phases = column_states.run_phases
 
-        def record(*args: Any, rounds: int, **kwargs: Any) -> None:
+        def record(*args: Any, rounds: int, **kwargs: Any) -> Any:
             asked.append(rounds)
-            run_phases(*args, rounds=rounds, **kwargs)
+            return run_phases(*args, rounds=rounds, **kwargs)
 
         monkeypatch.setattr(column_states, "run_phases", record)
         for rounds in (None, 0, 1, np.int64(2)):

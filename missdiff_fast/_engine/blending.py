@@ -16,6 +16,7 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 _FOLDS = 5  # of a row's observed cells: each fold is hidden once
+_ROWS = 8192  # whose predictions are in memory at a time
 _PRIOR_STD = 0.25  # of the weights of columns about that of all columns
 
 
@@ -131,24 +132,26 @@ def fit_blend(
 def _predictions(
     network: nn.Module, joint: JointNormal, table: EncodedTable, plain: Layout, backend: Backend, seed: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Truth, hidden cells and both predictions, with each fold of the cells hidden in turn.
+    """Truth, hidden cells and both predictions of some rows at a time, with each fold of the cells hidden in turn.
 
-    Truth and predictions are ``[N, C + sum(V_k)]``, values and probabilities; the hidden cells are bool ``[N, J]``.
+    Truth and predictions are ``[n, C + sum(V_k)]``, values and probabilities; the hidden cells are bool ``[n, J]``.
     """
     layout, J = table.layout, plain.num_columns
     key = make_key(derive(seed, "probe"), 1, table.device)
-    rows = torch.arange(len(table), device=table.device)
-    fold = layout.with_partners((backend.uniform(rows, layout.num_columns, key) * _FOLDS).floor())
-    observed, truth = table.observed(), _truth(_without_atoms(table, plain))
-    for k in range(_FOLDS):
-        states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
-        hidden = observed & (layout.with_residuals(states) == HIDDEN)
-        masked = _masked(table, hidden)
-        ours = []
-        for _, _, logits, means in one_pass(network, masked, backend):
-            groups = logits[:, : plain.width - plain.num_continuous].split(plain.cardinalities, 1)
-            ours.append(torch.cat([means, *(torch.softmax(group, 1) for group in groups)], 1))
-        yield truth, hidden[:, :J], torch.cat(ours), joint.predict(_without_atoms(masked, plain))
+    for start in range(0, len(table), _ROWS):
+        piece = table.rows(slice(start, start + _ROWS))
+        rows = torch.arange(start, start + len(piece), device=table.device)
+        fold = layout.with_partners((backend.uniform(rows, layout.num_columns, key) * _FOLDS).floor())
+        observed, truth = piece.observed(), _truth(_without_atoms(piece, plain))
+        for k in range(_FOLDS):
+            states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
+            hidden = observed & (layout.with_residuals(states) == HIDDEN)
+            masked = _masked(piece, hidden)
+            ours = []
+            for _, _, logits, means in one_pass(network, masked, backend):
+                groups = logits[:, : plain.width - plain.num_continuous].split(plain.cardinalities, 1)
+                ours.append(torch.cat([means, *(torch.softmax(group, 1) for group in groups)], 1))
+            yield truth, hidden[:, :J], torch.cat(ours), joint.predict(_without_atoms(masked, plain))
 
 
 def _without_atoms(table: EncodedTable, plain: Layout) -> EncodedTable:

@@ -81,7 +81,8 @@ class JointNormal:
             precision = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
             variance = 1 / precision.diagonal()
             x = _conditional(precision, centred, missing) + centre
-        return cls(mean + std * centre, std, precision, indicators)
+        # In rows, as a model file has it: the bits of a matrix product depend on the order in memory.
+        return cls(mean + std * centre, std, precision.contiguous(), indicators)
 
     def predict(self, table: EncodedTable) -> Tensor:
         """The standardised values, and the categories' probabilities: float32 ``[N, C + sum(V_k)]``.

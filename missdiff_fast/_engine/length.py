@@ -50,7 +50,7 @@ def choose_length(
     rounds : int
         Number of refinement rounds.
     """
-    training, refine, refits = config.training, config.refine, config.refits
+    training, refine = config.training, config.refine
     steps, batch_size = training.resolve(len(table))
     reason = f"{len(table):,} rows" if training.chosen else "as set"
     if training.chosen and rounds == 0 and refine.rounds is None:
@@ -59,8 +59,8 @@ def choose_length(
         phase = Phase("pilot", _PILOT_STEPS, batch_size, training.learning_rate, training.warmup, training.ema)
         pace = _pace(copy.deepcopy(network), table, config, phase, backend, seed)
         left = _TRAINING_SHARE * training.budget - (time.perf_counter() - history.started)
-        parts = 1 + refine.step_share * rounds + refits.step_share * refits.number
-        steps = max(_PILOT_STEPS, int(left / pace / parts))
+        further = refine.step_share * rounds + config.refits.step_share * config.refits.number
+        steps = max(_PILOT_STEPS, int(left / pace / (1 + further)))
         reason = f"a budget of {training.budget:g} s, at {1e3 * pace:.2g} ms a step"
     history.choose("training.steps", steps, reason)
     history.choose(
@@ -70,20 +70,12 @@ def choose_length(
     return steps, batch_size
 
 
-def with_steps_of_budget(config: Config, history: History) -> Config:
-    """The settings with the steps that `choose_length` took for a budget, so that refits do not choose others.
-
-    Parameters
-    ----------
-    config : Config
-        Settings; without a budget they are returned as they are.
-    history : History
-        What `choose_length` extended.
-    """
+def as_chosen(config: Config, history: History) -> Config:
+    """The settings with the steps that `choose_length` found for a budget; without one, the settings as they are."""
     if config.training.budget is None:
         return config
-    chosen = {setting: value for setting, value, _ in history.choices}
-    return replace(config, training=replace(config.training, steps=chosen["training.steps"], budget=None))
+    steps = next(value for setting, value, _ in history.choices if setting == "training.steps")
+    return replace(config, training=replace(config.training, steps=steps, budget=None))
 
 
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:

@@ -16,6 +16,8 @@ from missdiff_fast._checks import (
     check_share,
 )
 
+_NO_BUDGET = 1 << 31  # of atoms: more than there can be
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -384,7 +386,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`. What an older version did not do is off.
+        """The inverse of `to_dict`. What an older version did not do is off; its atoms had no budget.
 
         Its precision "tf32", which this version does not have, becomes "float32".
         """
@@ -398,7 +400,7 @@ class Config:
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**solver),
-            atoms=AtomsConfig(**data.get("atoms", {"share": 1.0})),
+            atoms=AtomsConfig(**{"budget": _NO_BUDGET, **data.get("atoms", {"share": 1.0, "budget": 600})}),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
             blend=BlendConfig(**data.get("blend", {"rows_per_feature": 0})),
             refits=RefitsConfig(**data.get("refits", {})),

@@ -16,7 +16,7 @@ from missdiff_fast._engine.calibration import calibrate, weighted
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.joint_normal import num_features
-from missdiff_fast._engine.length import with_steps_of_budget
+from missdiff_fast._engine.length import as_chosen
 from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import Networks, run_phases
 from missdiff_fast._engine.refits import refit
@@ -84,7 +84,7 @@ class ColumnStates(Method):
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
-        config = with_steps_of_budget(self.config, history)
+        config = as_chosen(self.config, history)
         for m in range(config.refits.number):
             copy = refit(
                 self._networks.generator,

@@ -16,7 +16,8 @@ from missdiff_fast.table.relations.relation import Numeric, Relation
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 
-_MOST_COLUMNS, _MOST_NUMERIC = 500, 200  # the first columns that are searched, and of numeric ones for formulas
+_MOST_COLUMNS, _MOST_NUMERIC = 500, 200  # the first ones, among which relations are sought, and formulas
+_MOST_READ = 32  # columns whose cells are in memory as float64 at a time
 _FORMULA_WORK, _FORMULA_ROWS = 20_000_000, (1_000, 3_000)  # as below, for formulas
 _WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that are searched, and the fewest and most rows
 
@@ -134,6 +135,8 @@ class _Search:
 
     def _read(self, j: int) -> np.ndarray:
         if j not in self._numbers:
+            if len(self._numbers) == _MOST_READ:
+                del self._numbers[next(iter(self._numbers))]
             self._numbers[j] = self.fields[j].read(self._column(j))
         return self._numbers[j]
 
