@@ -84,10 +84,11 @@ class TestOptions:
 
         monkeypatch.setattr("missdiff_fast.model.MissDiff", Fake)
         line = (
-            f"fit {data} -o {tmp_path}/m --preset default --setting ema=0.5 --steps 7 --batch-size 8 "
+            f"fit {data} -o {tmp_path}/m --preset default --effort quick --setting ema=0.5 --steps 7 --batch-size 8 "
             "--learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
-            "--device cpu --backend reference --no-refine --missing-values male --missing-values 20 --categorical ward "
-            "--drop age --drop patient --max-categories 9 --separator , --decimal . --encoding utf-8 --quiet"
+            "--device cpu --backend reference --no-refine --refits 4 --missing-values male --missing-values 20 "
+            "--categorical ward --drop age --drop patient --max-categories 9 --separator , --decimal . "
+            "--encoding utf-8 --quiet"
         )
         assert main(line.split()) == 0
         frame = seen.pop("frame")
@@ -97,6 +98,8 @@ class TestOptions:
         assert set(frame["ward"].dropna()) == {"10", "30"}
         assert seen == {
             "preset": "default",
+            "effort": "quick",
+            "budget": None,
             "epochs": None,
             "settings": {"ema": 0.5},
             "steps": 7,
@@ -108,6 +111,7 @@ class TestOptions:
             "device": "cpu",
             "backend": "reference",
             "refine": 0,
+            "refits": 4,
             "verbose": False,
             "missing_values": ["male", "20", 20.0],
             "max_categories": 9,
@@ -119,6 +123,7 @@ class TestOptions:
         args = build_parser().parse_args(["fit", "a.csv", "-o", "m"])
         assert [args.steps, args.batch_size, args.learning_rate, args.width, args.blocks, args.seed] == [None] * 6
         assert (args.preset, args.epochs, args.setting) == ("default", None, [])
+        assert (args.effort, args.budget) == ("default", None)
         assert args.refine is None
         assert (args.device, args.backend, args.max_categories) == ("auto", "auto", 10_000)
 

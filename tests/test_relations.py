@@ -138,6 +138,22 @@ def test_unrelated_columns_have_no_relation(seed: int, share: float, copies: int
     assert _found(pd.concat([table] * copies, ignore_index=True)) == {}
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("share", [0.0, 0.15])
+def test_a_stay_much_shorter_than_the_range_of_dates_is_a_part_of_the_sum(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    arrived = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 3_000_000, N), "min")
+    stay = pd.to_timedelta(rng.integers(30, 900, N), "min")
+    table = pd.DataFrame({"arrived": arrived, "left": arrived + stay, "stay": stay}).assign(
+        hours=(stay / pd.Timedelta("1h")).astype(float).round(2)
+    )
+    table = table.mask(rng.random(table.shape) < share)
+    codec = _codec(table[["arrived", "left", "stay"]])
+    assert [len(one.sources) for one in codec.relations.found] == [2]
+    codec = _codec(table[["arrived", "left", "hours"]])
+    assert max(len(one.sources) for one in codec.relations.found) == 2
+
+
 def test_a_few_mistyped_cells_do_not_hide_a_relation() -> None:
     table = _table()
     table["charge"] = table["charge"].astype(float)
@@ -207,6 +223,16 @@ def test_known_cells_that_contradict_are_kept(model: MissDiff) -> None:
     assert set(rows["code"]) == {3}
     assert set(rows["label"]) == {"ward 4"}
     assert set(rows["charge"]) == {5.0}
+
+
+def test_sources_share_what_one_cannot_reach() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"first": rng.integers(0, 1000, N), "second": rng.integers(0, 500, N)})
+    table["total"] = table["first"] + table["second"]
+    model = MissDiff(steps=20, refine=0, random_state=0).fit(table)
+    for total in (100, 700, 1450):
+        rows = model.sample(200, given={"total": total})
+        assert (rows["first"] + rows["second"] == total).all()
 
 
 def test_several_known_columns_choose_their_source_together() -> None:

@@ -152,7 +152,10 @@ def _fit(
     slopes, intercept = _least_squares(own, others)
     left = own - others @ slopes - intercept
     if len(chosen) > 1:  # sources that change less than what is left are left out
-        least = max(1e-3 * _spread(own), 0.5 * _spread(left))
+        least = 1e-3 * _spread(own)
+        if not log and fields[b].quantum > 0:  # a short stay between dates of many years is no noise
+            least = min(least, fields[b].quantum)
+        least = max(least, 0.5 * _spread(left))
         kept = [i for i, slope in enumerate(slopes) if abs(slope) * _spread(others[:, i]) >= least]
         if not 0 < len(kept) <= _MOST_SOURCES:
             return None, left

@@ -120,9 +120,10 @@ class Settling:
         for i in self._by_weight(relation):
             name = relation.sources[i]
             if name in free and len(places):
-                here = ~self.fixed[name][places]
-                self._solve_for(i, relation, places[here], target[here])
-                places, target = places[~here], target[~here]
+                unknown = ~self.fixed[name][places]
+                left = np.ones(len(places), dtype=bool)
+                left[unknown] = self._solve_for(i, relation, places[unknown], target[unknown])
+                places, target = places[left], target[left]
 
     def _by_weight(self, relation: Numeric) -> list[int]:
         """The places of the sources, the one that the column depends on most first."""
@@ -134,24 +135,35 @@ class Settling:
         return [int(i) for i in np.argsort(weights, kind="stable")[::-1]]
 
     def _solve(self, relation: Numeric) -> None:
-        """Where the column is fixed and not all sources are, solve for the one that it depends on most."""
-        left = self.fixed[relation.column] & ~np.logical_and.reduce([self.fixed[name] for name in relation.sources])
+        """Where the column is fixed and not all sources are, solve for the one that it depends on most.
+
+        Where that one ends at its range, the next one makes up for the rest.
+        """
+        rows = self.fixed[relation.column] & ~np.logical_and.reduce([self.fixed[name] for name in relation.sources])
+        left = rows.copy()
         for i in self._by_weight(relation):
             places = np.flatnonzero(left & ~self.fixed[relation.sources[i]])
-            left[places] = False
-            self._solve_for(i, relation, places, self.numbers[relation.column][places])
-            for name in relation.sources:
-                self.fixed[name][places] = True
+            left[places] = self._solve_for(i, relation, places, self.numbers[relation.column][places])
+        for name in relation.sources:
+            self.fixed[name] |= rows
 
-    def _solve_for(self, i: int, relation: Numeric, places: np.ndarray, own: np.ndarray) -> None:
-        """Move source ``i`` in some rows so that the formula gives these numbers of the column."""
+    def _solve_for(self, i: int, relation: Numeric, places: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Move source ``i`` in some rows so that the formula gives these numbers of the column, within its range.
+
+        Returns
+        -------
+        ndarray
+            Where it could not be moved as far, bool ``[n]``.
+        """
         if not len(places):
-            return
+            return np.empty(0, dtype=bool)
         name = relation.sources[i]
         others = [self.numbers[other][places] for other in relation.sources]
         value = relation.solve(i, own, others, self._residual(relation, places))
         good = np.isfinite(value)
         self.numbers[name][places[good]] = self.fields[name].nearest(value[good])
+        least, greatest = self.fields[name].numbers[[0, -1]]
+        return ~good | (value < least) | (value > greatest)
 
     def _choose(self, source: Name, tables: Sequence[Determined]) -> None:
         """Where columns that the source determines are fixed, and it is not, give it a value from which they follow."""
