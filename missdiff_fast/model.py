@@ -522,7 +522,15 @@ class MissDiff(Parameters):
 
     @property
     def relations_(self) -> pd.DataFrame:
-        """Columns that others determine, a row for each; see the class."""
+        """Columns that others determine, a row for each; see the class.
+
+        Examples
+        --------
+        >>> minutes = np.arange(200) % 70 * 3
+        >>> table = pd.DataFrame({"minutes": minutes, "charge": (0.17 * minutes).round(2)})
+        >>> MissDiff(steps=2, random_state=0).fit(table).relations_[["column", "formula"]].values.tolist()
+        [['charge', '0.17 * minutes']]
+        """
         if not hasattr(self, "codec_"):
             raise AttributeError("relations_ is known after fit")
         return self.codec_.relations.frame()

@@ -8,21 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from missdiff_fast.config.column_states import (
-    AtomsConfig,
-    BlendConfig,
-    CalibrationConfig,
-    CategoriesConfig,
-    Config,
-    NetworkConfig,
-    ObjectiveConfig,
-    RefineConfig,
-    RefitsConfig,
-    RelationsConfig,
-    SolverConfig,
-    TrainingConfig,
-)
+from missdiff_fast.config.column_states import Config, NetworkConfig
+from missdiff_fast.config.drawing import BlendConfig, CalibrationConfig, SolverConfig
 from missdiff_fast.config.paper import CSDIConfig, DiffusionConfig, EpochsConfig, PaperConfig
+from missdiff_fast.config.table import AtomsConfig, CategoriesConfig, RelationsConfig
+from missdiff_fast.config.training import ObjectiveConfig, RefineConfig, RefitsConfig, TrainingConfig
 
 AnyConfig: TypeAlias = Config | PaperConfig
 _CLASSES: dict[str, type[Config] | type[PaperConfig]] = {"default": Config, "paper": PaperConfig}
