@@ -46,7 +46,7 @@ class Parameters(BaseEstimator):
         refits: int = 0,
         categorical_columns: Sequence[str | int] | None = None,
         missing_values: Sequence[object] = (),
-        max_categories: int = 10_000,
+        max_categories: int | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         device: str | torch.device = "auto",
@@ -99,7 +99,8 @@ def configure(parameters: Parameters) -> AnyConfig:
     }
     _check_refine(parameters.refine)
     refits = check_count("refits", parameters.refits, least=0)
-    check_count("max_categories", parameters.max_categories, least=2)
+    if parameters.max_categories is not None:
+        check_count("max_categories", parameters.max_categories, least=2)
     settings = {} if parameters.settings is None else parameters.settings
     if not isinstance(settings, Mapping):
         raise TypeError(f"settings must be a mapping from names to values, got {type(settings).__name__}")

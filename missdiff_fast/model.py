@@ -28,6 +28,7 @@ from missdiff_fast.table.dtypes import NUMBERS
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.schema import check_frame
 
+_MAX_CATEGORIES = 10_000, 100  # of the default preset, and of one whose network sees each category
 _CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
 
 
@@ -61,8 +62,9 @@ class MissDiff(Parameters):
         Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
-    max_categories : int
-        A column with more categories is refused, as free text is. Up to 10,000 cost little with the default preset.
+    max_categories : int, optional
+        A column with more categories is refused, as free text is. None is 10,000, which cost little with the default
+        preset, and 100 with the preset "paper", whose cost grows with their number.
     settings : mapping, optional
         Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"solver.steps": 20}``.
     random_state : int, numpy.random.Generator or numpy.random.RandomState, optional
@@ -553,7 +555,7 @@ class MissDiff(Parameters):
         codec = Codec.fit(
             cells,
             ops=backend,
-            max_categories=self.max_categories,
+            max_categories=_most_categories(self.max_categories, config),
             relations=isinstance(config, Config) and config.relations.enabled,
             verbose=self.verbose,
         )
@@ -582,3 +584,9 @@ def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """The frame with all cells of one column missing."""
     other = frame.drop(columns=[column], errors="ignore")
     return pd.concat([other, pd.Series([None] * len(frame), index=frame.index, name=column, dtype=object)], axis=1)
+
+
+def _most_categories(given: int | None, config: AnyConfig) -> int:
+    if given is not None:
+        return given
+    return _MAX_CATEGORIES[0] if isinstance(config, Config) else _MAX_CATEGORIES[1]

@@ -294,3 +294,12 @@ def test_atoms_of_an_older_file_have_no_budget() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         MissDiff(settings=settings).fit(_table())
+
+
+@pytest.mark.parametrize("budget", [1, 150, 799])
+def test_equally_frequent_values_keep_to_the_budget(budget: int) -> None:
+    table = pd.DataFrame({f"x{c}": np.tile(np.arange(100.0), 20) for c in range(8)})
+    codec = Codec.fit(read_frame(table), ops=ReferenceBackend())
+    atoms = codec.atoms(share=0.0003, count=10, budget=budget)
+    assert sum(len(column.bins) for column in atoms._columns) == budget
+    assert atoms.layout.partners == tuple(range(-(-budget // 100)))

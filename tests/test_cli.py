@@ -125,7 +125,7 @@ class TestOptions:
         assert (args.preset, args.epochs, args.setting) == ("default", None, [])
         assert (args.effort, args.budget) == ("default", None)
         assert args.refine is None
-        assert (args.device, args.backend, args.max_categories) == ("auto", "auto", 10_000)
+        assert (args.device, args.backend, args.max_categories) == ("auto", "auto", None)
 
 
 class TestOutputs:

@@ -256,3 +256,10 @@ def test_wide_tables_are_compared_in_blocks() -> None:
     assert distance(table, table).total == 0.0
     assert distance(table, independent).pairs > 0.2
     assert distance(table, independent).marginals == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_papers_network_takes_a_hundred_categories_unless_more_are_asked_for() -> None:
+    table = pd.DataFrame({"code": [f"c{i % 150}" for i in range(600)], "x": np.arange(600.0)})
+    with pytest.raises(ValueError, match="150 > 100"):
+        MissDiff(preset="paper", steps=1).fit(table)
+    MissDiff(preset="paper", steps=1, width=8, blocks=1, max_categories=150, random_state=0).fit(table)

@@ -35,5 +35,6 @@ class DiffMean(CompletedModel):
     """
 
     def _complete(self, X: pd.DataFrame, model: MissDiff, categorical_columns: Sequence[str] | None) -> pd.DataFrame:
-        imputer = MeanModeImputer(missing_values=model.missing_values, max_categories=model.max_categories)
+        most = model.max_categories or 10_000  # fit of the model has its own limit
+        imputer = MeanModeImputer(missing_values=model.missing_values, max_categories=most)
         return imputer.fit_impute(X, categorical_columns)

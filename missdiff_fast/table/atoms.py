@@ -92,10 +92,12 @@ class Atoms:
         self.plain = layout
         found = [_frequent(column, share, count) for column in columns]
         shares = np.concatenate([np.empty(0), *(shares for _, shares in found)])
-        least = np.sort(shares)[-budget] if len(shares) > budget else 0.0
+        kept = shares >= _LARGE
+        kept[np.argsort(-shares, kind="stable")[:budget]] = True  # of equal ones, those of the first columns
+        of_columns = np.split(kept, np.cumsum([len(bins) for bins, _ in found])[:-1])
         self._columns = []
-        for i, (column, (bins, shares)) in enumerate(zip(columns, found, strict=True)):
-            bins = bins[shares >= min(least, _LARGE)]
+        for i, (column, (bins, _), own) in enumerate(zip(columns, found, of_columns, strict=False)):
+            bins = bins[own]
             if len(bins):
                 self._columns.append(_column(i, column, bins))
         cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)

@@ -41,8 +41,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         "--max-categories",
         metavar="N",
         type=int,
-        default=10_000,
-        help="refuse columns with more categories (default 10000)",
+        help="refuse columns with more categories (default 10000, and 100 with --preset paper)",
     )
     training = parser.add_argument_group("training (the defaults suit most tables)")
     training.add_argument(
