@@ -391,3 +391,14 @@ def test_residuals_are_not_counted_by_the_bound() -> None:
     with torch.no_grad():
         list(network.parameters())[-1][2] += 50.0
     torch.testing.assert_close(model._method.nll_bound(known, 0), piece)
+
+
+def test_columns_named_by_integers_keep_their_names() -> None:
+    random = np.random.default_rng(0)
+    first = random.integers(0, 1000, 400)
+    table = pd.DataFrame({0: first, 1: first + random.geometric(0.3, 400), 2: random.normal(size=400)})
+    model = MissDiff(steps=2, random_state=0).fit(table)
+    assert model.relations_["column"].tolist() == [1]
+    pd.testing.assert_index_equal(model.sample(3).columns, table.columns)
+    holes = table.mask(random.random(table.shape) < 0.1)
+    pd.testing.assert_index_equal(model.impute(holes).columns, table.columns)

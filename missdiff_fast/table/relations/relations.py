@@ -117,7 +117,9 @@ class Relations:
         residuals = {one.column: drawn[name].to_numpy() for name, one in self._residuals.items()}
         settling = Settling(self.fields, numbers, fixed, residuals, uniform)
         settling.run(self.found)
-        return settling.frame(drawn).drop(columns=list(self._residuals))
+        settled = settling.frame(drawn).drop(columns=list(self._residuals))
+        settled.columns = pd.Index([name for name in drawn.columns if name not in self._residuals])  # integers again
+        return settled
 
     def allowed(self, column: Name, cells: TableCells) -> np.ndarray | None:
         """Which categories of a column are consistent with the known cells: bool ``[N, V]``; None for all.
