@@ -15,7 +15,7 @@ from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
-_ROWS = 1 << 15  # most rows that a round draws, and most rows of the table whose missing cells are drawn
+_ROWS = 1 << 15  # most rows that the last round draws, and most rows of the table whose missing cells are drawn
 _PSEUDO_COUNT = 8.0  # added to each category's count, so that rare ones do not follow chance
 _DAMPING = 0.7  # of the rounds after the first
 
@@ -50,8 +50,10 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     if config.calibration.rounds == 0 or not layout.cardinalities:
         return weights
     wanted = _shares(_complete(network, table, config, backend, seed))
-    nothing = unknown(min(_ROWS, max(1024, 4 * len(table))), layout, table.device)
+    most = unknown(min(_ROWS, max(1024, 4 * len(table))), layout, table.device)
     for r in range(config.calibration.rounds):
+        # A round draws twice as many rows as the one before: the first differences are the largest.
+        nothing = most.rows(slice(max(512, len(most) >> (config.calibration.rounds - 1 - r))))
         drawn = fill(weighted(network, weights), nothing, config.solver, backend, derive(seed, "calibrate", r + 1))
         got, least = _shares(drawn), _PSEUDO_COUNT / len(nothing)
         weights += (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()

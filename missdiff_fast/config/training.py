@@ -101,16 +101,16 @@ class TrainingConfig:
         return self.steps is None and self.epochs is None
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table: at most 4,000 steps of 384 rows; for a small table about 200 epochs.
+        """Steps and batch size for a table: at most 4,000 steps of 256 rows; for a small table about 200 epochs.
 
         >>> TrainingConfig().resolve(16_000)
-        (4000, 384)
+        (4000, 256)
         >>> TrainingConfig(effort=2.0).resolve(16_000)
-        (8000, 384)
+        (8000, 256)
         """
         batch_size = self.batch_size
         if batch_size is None:
-            batch_size = 384 if num_rows >= 4_096 else max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1))
+            batch_size = max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
         return steps or max(1, round(self.effort * min(4000, max(500, 200 * num_rows // batch_size)))), batch_size
 
