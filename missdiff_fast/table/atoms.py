@@ -14,6 +14,7 @@ from missdiff_fast.table.columns import MAX_VALUES, Continuous
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 _MOST = 256  # atoms of one column, the most frequent ones
+_OBSERVED = 0.5  # least number of observed cells of a column with atoms, as a share of the most that any column has
 _LARGE = 0.05  # share of an atom that is kept whatever the number of atoms
 _SURE = 0.95  # probability from which an imputed number is the atom, and not the conditional mean
 
@@ -90,7 +91,10 @@ class Atoms:
 
     def __init__(self, columns: Sequence[Continuous], layout: Layout, share: float, count: int, budget: int) -> None:
         self.plain = layout
-        found = [_frequent(column, share, count) for column in columns]
+        # Of a column that few rows observe, few cells would have to teach many categories.
+        enough = _OBSERVED * max((column.count for column in columns), default=0)
+        none = np.empty(0, dtype=np.int64), np.empty(0)
+        found = [_frequent(column, share, count) if column.count >= enough else none for column in columns]
         shares = np.concatenate([np.empty(0), *(shares for _, shares in found)])
         kept = shares >= _LARGE
         kept[np.argsort(-shares, kind="stable")[:budget]] = True  # of equal ones, those of the first columns
