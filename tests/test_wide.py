@@ -15,7 +15,7 @@ from missdiff_fast._engine.resemblance import distance
 from missdiff_fast._engine.training import Phase, _draw_batches
 from missdiff_fast.config import CategoriesConfig, Config, ObjectiveConfig, preset
 from missdiff_fast.table import Codec, EncodedTable, Layout, read_frame
-from missdiff_fast.table.similarity import category_points, similar_groups
+from missdiff_fast.table.similarity import Rows, category_points, similar_groups
 from missdiff_fast.table.wide import Wide
 
 N, V, KINDS = 6000, 600, 4
@@ -101,7 +101,7 @@ def test_rare_categories_are_placed_by_their_neighbours() -> None:
     table = EncodedTable(
         torch.from_numpy(scores).float()[:, None], torch.from_numpy(code).to(torch.int16)[:, None], Layout(1, (200,))
     )
-    points = category_points(table, 0)[:, 0]
+    points = category_points(Rows.of(table), 0)[:, 0]
     low, high = points[:90].mean(), points[110:].mean()
     assert low < -1 < 1 < high
     assert points[50] < (low + high) / 2

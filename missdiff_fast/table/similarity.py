@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
@@ -14,7 +17,68 @@ _TINY = 1e-12
 _COMPONENTS, _ROUNDS = 16, 10  # principal components in which categories are grouped, and rounds of moving centres
 
 
-def category_points(table: EncodedTable, k: int) -> Tensor:
+_Which = tuple[int, int]  # a continuous column and -1, or a categorical column and its category
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows whose columns say which categories are alike: the same for every column whose categories are compared.
+
+    Parameters
+    ----------
+    continuous : Tensor
+        Normal scores, ``[N, C]``.
+    codes : Tensor
+        Categories, and after them the fifths of the continuous columns, int16 ``[N, K + C]``.
+    cardinalities : tuple of int
+        Of the codes.
+    """
+
+    continuous: Tensor
+    codes: Tensor
+    cardinalities: tuple[int, ...]
+
+    @classmethod
+    def of(cls, table: EncodedTable) -> Rows:
+        """A table's rows, or of very many some of them, on the CPU."""
+        stride = -(-len(table) // _MOST_ROWS)
+        continuous, codes = (part[::stride].cpu() for part in (table.continuous, table.codes))
+        fifths = torch.bucketize(continuous, _FIFTHS.to(continuous.dtype)).to(codes.dtype)
+        codes = torch.cat([codes, fifths.masked_fill(continuous.isnan(), MISSING_CODE)], 1)
+        sizes = table.layout.cardinalities + (len(_FIFTHS) + 1,) * table.layout.num_continuous
+        return cls(continuous, codes, sizes)
+
+    @cached_property
+    def which(self) -> list[_Which]:
+        """The encoded columns."""
+        categories = [(j, v) for j, size in enumerate(self.cardinalities) for v in range(size)]
+        return [(c, -1) for c in range(self.continuous.shape[1])] + categories
+
+    @cached_property
+    def variances(self) -> Tensor:
+        """The variance of each encoded column, float64."""
+        variances = [(~self.continuous.isnan()).double().mean(0)]
+        for j, size in enumerate(self.cardinalities):
+            own = self.codes[:, j]
+            share = torch.bincount(own[own >= 0].long(), minlength=size).double() / len(own)
+            variances.append(share * (1 - share))
+        return torch.cat(variances)
+
+    def features(self, k: int) -> list[_Which]:
+        """The encoded columns of the greatest variance, in their order, without those of categorical column k."""
+        others = torch.tensor([v < 0 or j != k for j, v in self.which], dtype=torch.bool).nonzero()[:, 0]
+        best = self.variances[others].argsort(descending=True, stable=True)[:_MOST_FEATURES].sort().values
+        return [self.which[place] for place in others[best].tolist()]
+
+    def centred(self, which: _Which) -> Tensor:
+        """One encoded column less its mean, 0 where missing: float64 ``[N]``."""
+        j, v = which
+        cells = self.continuous[:, j].double() if v < 0 else (self.codes[:, j] == v).double()
+        seen = ~cells.isnan() if v < 0 else self.codes[:, j] >= 0
+        return torch.where(seen, cells - cells[seen].mean(), 0.0)
+
+
+def category_points(rows: Rows, k: int) -> Tensor:
     """The categories of a column as points, near to one another where the rows' other columns are alike.
 
     A point is the mean of the other encoded columns, in units of their spread within a category. The mean of a rare
@@ -25,8 +89,8 @@ def category_points(table: EncodedTable, k: int) -> Tensor:
 
     Parameters
     ----------
-    table : EncodedTable
-        N rows.
+    rows : Rows
+        The table's.
     k : int
         The categorical column, of V categories.
 
@@ -40,21 +104,13 @@ def category_points(table: EncodedTable, k: int) -> Tensor:
     >>> from missdiff_fast.table import Layout
     >>> codes = torch.arange(4, dtype=torch.int16).repeat(50)[:, None]
     >>> scores = (codes % 2 * 2.0 - 1) + torch.tensor([0.5, 0.5, 0.5, 0.5, -0.5, -0.5, -0.5, -0.5]).repeat(25)[:, None]
-    >>> category_points(EncodedTable(scores, codes, Layout(1, (4,))), 0)[:, 0].round().tolist()
+    >>> category_points(Rows.of(EncodedTable(scores, codes, Layout(1, (4,)))), 0)[:, 0].round().tolist()
     [-2.0, 2.0, -2.0, 2.0]
     """
-    stride = -(-len(table) // _MOST_ROWS)
-    continuous, codes = (part[::stride].cpu() for part in (table.continuous, table.codes))
-    seen = codes[:, k] >= 0
-    code, V = codes[seen, k].long(), table.layout.cardinalities[k]
+    seen = rows.codes[:, k] >= 0
+    code, V = rows.codes[seen, k].long(), rows.cardinalities[k]
     count = torch.bincount(code, minlength=V).double()
-    fifths = torch.bucketize(continuous, _FIFTHS.to(continuous.dtype)).to(codes.dtype)
-    codes = torch.cat([codes, fifths.masked_fill(continuous.isnan(), MISSING_CODE)], 1)
-    sizes = table.layout.cardinalities + (len(_FIFTHS) + 1,) * table.layout.num_continuous
-    points = [
-        _expected(_centred(continuous, codes, which)[seen], code, count)
-        for which in _features(continuous, codes, k, sizes)
-    ]
+    points = [_expected(rows.centred(which)[seen], code, count) for which in rows.features(k)]
     return torch.stack(points, 1) if points else torch.zeros((V, 0), dtype=torch.float64)
 
 
@@ -136,27 +192,3 @@ def _halve(points: Tensor, weights: Tensor, members: Tensor, number: int) -> lis
     left = number // 2
     cut = len(members) * left // number
     return _halve(points, weights, members[:cut], left) + _halve(points, weights, members[cut:], number - left)
-
-
-_Which = tuple[int, int]  # a continuous column and -1, or a categorical column and its category
-
-
-def _features(continuous: Tensor, codes: Tensor, k: int, cardinalities: tuple[int, ...]) -> list[_Which]:
-    """The encoded columns of the greatest variance, in their order."""
-    which: list[_Which] = [(c, -1) for c in range(continuous.shape[1])]
-    variances = [(~continuous.isnan()).double().mean(0)]
-    for j, size in enumerate(cardinalities):
-        if j != k:
-            share = torch.bincount(codes[codes[:, j] >= 0, j].long(), minlength=size).double() / len(codes)
-            variances.append(share * (1 - share))
-            which += [(j, v) for v in range(size)]
-    best = torch.cat(variances).argsort(descending=True, stable=True)[:_MOST_FEATURES].sort().values
-    return [which[place] for place in best.tolist()]
-
-
-def _centred(continuous: Tensor, codes: Tensor, which: _Which) -> Tensor:
-    """One encoded column less its mean, 0 where missing: float64 ``[N]``."""
-    j, v = which
-    cells = continuous[:, j].double() if v < 0 else (codes[:, j] == v).double()
-    seen = ~cells.isnan() if v < 0 else codes[:, j] >= 0
-    return torch.where(seen, cells - cells[seen].mean(), 0.0)

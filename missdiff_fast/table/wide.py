@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
-from missdiff_fast.table.similarity import category_points, similar_groups
+from missdiff_fast.table.similarity import Rows, category_points, similar_groups
 
 _SINGLE_SHARE = 0.002  # of the column's observed cells, from which a category is an entry of its own
 _ROOM = 2  # places of a group, in units of its categories if groups had the same number
@@ -129,10 +129,13 @@ class Wide:
     def learn(cls, table: EncodedTable, one_hot: int) -> Wide:
         """Group the categories of the columns that have more than ``one_hot`` of them."""
         wide = [k for k, size in enumerate(table.layout.cardinalities) if size > one_hot]
-        return cls(table.layout, [_learn(table, k, one_hot) for k in wide])
+        if not wide:
+            return cls(table.layout)
+        rows = Rows.of(table)
+        return cls(table.layout, [_learn(table, k, one_hot, rows) for k in wide])
 
     def state(self) -> dict[str, Tensor]:
-        """What was learnt, by name; `from_state` reads it back."""
+        """Entries, places and shares of the columns as tensors by name, which `from_state` reads."""
         fields = ("entry", "place", "share")
         return {f"{column.index}.{name}": getattr(column, name) for column in self._columns for name in fields}
 
@@ -150,12 +153,8 @@ class Wide:
         codes, places = table.codes.clone(), []
         for column in self._columns:
             own = table.codes[:, column.index].long()
-            for name, into in ((column.entry, codes[:, column.index]), (column.place, None)):
-                known = torch.cat([name, name.new_tensor([MISSING_CODE])]).to(table.device)[own]
-                if into is None:
-                    places.append(known[:, None])
-                else:
-                    into.copy_(known)
+            codes[:, column.index] = _looked_up(column.entry, own)
+            places.append(_looked_up(column.place, own)[:, None])
         return EncodedTable(table.continuous, torch.cat([codes, *places], 1), self.layout, table.values)
 
     def join(self, codes: Tensor) -> Tensor:
@@ -209,7 +208,12 @@ class Wide:
         return codes
 
 
-def _learn(table: EncodedTable, k: int, one_hot: int) -> _Column:
+def _looked_up(names: Tensor, codes: Tensor) -> Tensor:
+    """The name of each category, int16 ``[N]``; that of a missing cell is `MISSING_CODE`, which is -1."""
+    return torch.cat([names, names.new_tensor([MISSING_CODE])]).to(codes.device)[codes]
+
+
+def _learn(table: EncodedTable, k: int, one_hot: int, rows: Rows) -> _Column:
     codes = table.codes[:, k].cpu()
     V = table.layout.cardinalities[k]
     # Half a cell more for each: a category may be in rows that training does not see.
@@ -219,7 +223,7 @@ def _learn(table: EncodedTable, k: int, one_hot: int) -> _Column:
     single = order[: min(int((share >= _SINGLE_SHARE).sum()), one_hot // 2)]
     rest = order[len(single) :].sort().values
     number = math.ceil(math.sqrt(len(rest)))
-    groups = similar_groups(category_points(table, k)[rest], counts[rest], number, _ROOM * number)
+    groups = similar_groups(category_points(rows, k)[rest], counts[rest], number, _ROOM * number)
     entry, place = torch.zeros(V, dtype=torch.int16), torch.zeros(V, dtype=torch.int16)
     entry[single] = torch.arange(len(single), dtype=torch.int16)
     first = int(len(single) > 0)  # place 0 is that of the single entries
