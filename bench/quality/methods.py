@@ -59,8 +59,7 @@ def missdiff(holes: pd.DataFrame, seed: int, effort: Effort) -> Outcome:
 def mean_mode(holes: pd.DataFrame, seed: int, effort: Effort) -> Outcome:
     """Means and most frequent categories."""
     steps = Steps()
-    numbers = [name for name in holes.columns if pd.api.types.is_numeric_dtype(holes[name])]
-    filled = steps.take("fit", fill_mean_mode, holes, numbers)
+    filled = steps.take("fit", fill_mean_mode, holes)
     return Outcome(steps.seconds(), __version__, filled=filled)
 
 

@@ -1,4 +1,4 @@
-"""What a run of a method leaves."""
+"""The result of a run of a method: tables and times."""
 
 from __future__ import annotations
 

@@ -36,39 +36,41 @@ def write(good: pd.DataFrame, folder: Path, name: str) -> list[Path]:
 
 def _errors(good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path) -> None:
     """A panel for each measure: a line for each table, a point for each method, 1 where means and modes are."""
-    labels = list(dict.fromkeys(good["label"]))
-    figure = Figure(figsize=(12, 0.32 * len(labels) + 1.8), layout="constrained")
-    panels = figure.subplots(1, len(_PANELS), sharey=True)
-    for axes, (measure, title) in zip(panels, _PANELS.items(), strict=True):
-        found = good.pivot_table(index="label", columns="method", values=measure, sort=False).reindex(labels)
-        for method in looks:
-            if method in found and _PLAIN in found:
-                axes.plot(found[method] / found[_PLAIN], np.arange(len(labels)), linestyle="", **looks[method])
-        axes.axvline(1, color="grey", linewidth=1)
-        axes.set_title(f"{title} / that of means and modes", loc="left", fontsize=9)
-        tidy(axes)
-    panels[0].set_yticks(np.arange(len(labels)), labels, fontsize=8)
-    panels[0].invert_yaxis()
-    _legend(figure, looks)
-    draw(figure, path)
+    panels = []
+    for measure, title in _PANELS.items():
+        found = good.pivot_table(index="label", columns="method", values=measure, sort=False)
+        ratios = found.div(found[_PLAIN], axis=0) if _PLAIN in found else found.iloc[:, :0]
+        panels.append((f"{title} / that of means and modes", ratios, 1))
+    _draw(good, looks, path, panels)
 
 
 def _coverage(good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path) -> None:
     """A panel for each level, whose line is where perfect draws are."""
-    labels = list(dict.fromkeys(good["label"]))
-    figure = Figure(figsize=(12, 0.32 * len(labels) + 1.8), layout="constrained")
-    panels = figure.subplots(1, len(LEVELS), sharey=True)
-    for axes, level in zip(panels, LEVELS, strict=True):
+    panels = []
+    for level in LEVELS:
         measure = f"coverage_{level}"
         found = good[good[measure].notna()].pivot_table(index="label", columns="method", values=measure, sort=False)
-        found = found.reindex(labels)
-        for method in found.columns:
-            axes.plot(100 * found[method], np.arange(len(labels)), linestyle="", **looks[method])
-        axes.axvline(level, color="grey", linewidth=1)
-        axes.set_title(f"% of cells within {level} % intervals", loc="left", fontsize=9)
+        panels.append((f"% of cells within {level} % intervals", 100 * found, level))
+    _draw(good, looks, path, panels)
+
+
+def _draw(
+    good: pd.DataFrame, looks: dict[str, dict[str, str]], path: Path, panels: list[tuple[str, pd.DataFrame, float]]
+) -> None:
+    """Panels beside one another, each of a title, figures by table and method, and the place of a vertical line."""
+    labels = list(dict.fromkeys(good["label"]))
+    figure = Figure(figsize=(12, 0.32 * len(labels) + 1.8), layout="constrained")
+    places = figure.subplots(1, len(panels), sharey=True)
+    for axes, (title, found, line) in zip(places, panels, strict=True):
+        figures = found.reindex(labels)
+        for method in looks:
+            if method in figures:
+                axes.plot(figures[method], np.arange(len(labels)), linestyle="", **looks[method])
+        axes.axvline(line, color="grey", linewidth=1)
+        axes.set_title(title, loc="left", fontsize=9)
         tidy(axes)
-    panels[0].set_yticks(np.arange(len(labels)), labels, fontsize=8)
-    panels[0].invert_yaxis()
+    places[0].set_yticks(np.arange(len(labels)), labels, fontsize=8)
+    places[0].invert_yaxis()
     _legend(figure, looks)
     draw(figure, path)
 

@@ -34,7 +34,7 @@ class Task(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What a rival gives."""
+    """The tables that a rival gives."""
 
     draws: list[pd.DataFrame] = []  # noqa: RUF012
     filled: pd.DataFrame | None = None

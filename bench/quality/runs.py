@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from missdiff_fast.table.atomic import write_atomically
 from quality.measure import COLUMNS, KEY
 
 
@@ -38,9 +39,8 @@ class Runs:
         """Put a run into the file, in one move, in place of one that failed."""
         self._rows[self._of(row)] = row
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
-        self.table().to_csv(new, index=False)
-        new.replace(self._path)
+        with write_atomically(self._path) as new:
+            self.table().to_csv(new, index=False)
 
     def table(self) -> pd.DataFrame:
         """All runs, in the order in which they came."""
