@@ -113,13 +113,10 @@ def configure(parameters: Parameters) -> AnyConfig:
         changes["training.learning_rate"] = check_positive("learning_rate", parameters.learning_rate)
         _check_once("learning_rate", "training.learning_rate", settings)
     if not default and changes.pop("refine.rounds", 0):
-        problem = f"preset {parameters.preset!r} has no refinement"
-        remedy = LeaveOut("refine", parameters.refine)
-        raise DataError("refine", problem, value=parameters.refine, remedy=remedy)
+        raise _lacking(parameters, "refine", "refinement")
     if refits:
         if not default:
-            problem = f"preset {parameters.preset!r} has no refits"
-            raise DataError("refits", problem, value=refits, remedy=LeaveOut("refits", refits))
+            raise _lacking(parameters, "refits")
         changes["refits.number"] = refits
         _check_once("refits", "refits.number", settings)
     if parameters.budget is not None:
@@ -138,11 +135,22 @@ def _effort_changes(parameters: Parameters, *, default: bool) -> dict[str, Any]:
     if parameters.budget is not None:
         changes["training.budget"] = budget_seconds(parameters.budget)
     if changes and not default:
-        name = "effort" if parameters.budget is None else "budget"
-        value = getattr(parameters, name)
-        problem = f"preset {parameters.preset!r} has no {name}"
-        raise DataError(name, problem, value=value, remedy=LeaveOut(name, value))
+        raise _lacking(parameters, "effort" if parameters.budget is None else "budget")
     return changes
+
+
+def _lacking(parameters: Parameters, name: str, what: str = "") -> DataError:
+    """The error of a parameter that the preset does not have; ``what`` is its effect, by default its name."""
+    value = getattr(parameters, name)
+    problem = f"preset {parameters.preset!r} has no {what or name}"
+    return DataError(name, problem, value=value, remedy=LeaveOut(name, value))
+
+
+def most_categories(parameters: Parameters) -> int:
+    """``max_categories``; None is 10,000 for the default preset, and 100 for one whose network sees each category."""
+    if parameters.max_categories is not None:
+        return parameters.max_categories
+    return 10_000 if isinstance(find_preset(parameters.preset), Config) else 100
 
 
 def to_json(parameters: Parameters) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from missdiff_fast._engine.history import History
 from missdiff_fast._engine.random import RandomState, check_seed, derive, make_key
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
-from missdiff_fast._parameters import Parameters, configure, from_json, to_json
+from missdiff_fast._parameters import Parameters, configure, from_json, most_categories, to_json
 from missdiff_fast.config import AnyConfig, Config, from_dict
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
@@ -28,7 +28,6 @@ from missdiff_fast.table.dtypes import NUMBERS
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.schema import check_frame
 
-_MAX_CATEGORIES = 10_000, 100  # of the default preset, and of one whose network sees each category
 _CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
 
 
@@ -555,7 +554,7 @@ class MissDiff(Parameters):
         codec = Codec.fit(
             cells,
             ops=backend,
-            max_categories=_most_categories(self.max_categories, config),
+            max_categories=most_categories(self),
             relations=isinstance(config, Config) and config.relations.enabled,
             verbose=self.verbose,
         )
@@ -584,9 +583,3 @@ def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """The frame with all cells of one column missing."""
     other = frame.drop(columns=[column], errors="ignore")
     return pd.concat([other, pd.Series([None] * len(frame), index=frame.index, name=column, dtype=object)], axis=1)
-
-
-def _most_categories(given: int | None, config: AnyConfig) -> int:
-    if given is not None:
-        return given
-    return _MAX_CATEGORIES[0] if isinstance(config, Config) else _MAX_CATEGORIES[1]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from missdiff_fast._parameters import most_categories
 from missdiff_fast.baselines._completed import CompletedModel
 from missdiff_fast.baselines.imputers import MeanModeImputer
 from missdiff_fast.model import MissDiff
@@ -35,6 +36,5 @@ class DiffMean(CompletedModel):
     """
 
     def _complete(self, X: pd.DataFrame, model: MissDiff, categorical_columns: Sequence[str] | None) -> pd.DataFrame:
-        most = model.max_categories or 10_000  # fit of the model has its own limit
-        imputer = MeanModeImputer(missing_values=model.missing_values, max_categories=most)
+        imputer = MeanModeImputer(missing_values=model.missing_values, max_categories=most_categories(model))
         return imputer.fit_impute(X, categorical_columns)
