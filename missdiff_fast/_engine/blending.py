@@ -173,11 +173,7 @@ def _masked(table: EncodedTable, hidden: Tensor) -> EncodedTable:
 def _truth(table: EncodedTable) -> Tensor:
     """Values, and 1 for the category of each cell: ``[N, C + sum(V_k)]``; missing cells are 0."""
     assert table.values is not None
-    parts = [table.values.nan_to_num(0.0)]
-    for k, size in enumerate(table.layout.cardinalities):
-        codes = table.codes[:, k : k + 1].long()
-        parts.append((codes == torch.arange(size, device=codes.device)).to(table.values.dtype))
-    return torch.cat(parts, 1)
+    return torch.cat([table.values.nan_to_num(0.0), table.one_hot(table.values.dtype)], 1)
 
 
 def _by_column(x: Tensor, layout: Layout) -> Tensor:

@@ -130,10 +130,7 @@ def _correlations(table: EncodedTable) -> tuple[Tensor, Tensor]:
     """Correlations of encoded columns over the rows that observe both, and the number of these rows: ``[D, D]``."""
     groups = table.layout.groups(table.device)
     mask = table.observed()[:, groups].to(torch.float64)
-    columns = [torch.nan_to_num(table.continuous, nan=0.0).to(torch.float64)]
-    for k, size in enumerate(table.layout.cardinalities):
-        columns.append((table.codes[:, k : k + 1] == torch.arange(size, device=table.device)).to(torch.float64))
-    x = torch.cat(columns, 1)
+    x = torch.cat([torch.nan_to_num(table.continuous, nan=0.0).to(torch.float64), table.one_hot(torch.float64)], 1)
     count = mask.T @ mask
     sums, squares = x.T @ mask, (x * x).T @ mask  # [i, j]: of column i over the rows that observe i and j
     spread = count * squares - sums**2

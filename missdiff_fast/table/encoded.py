@@ -138,6 +138,13 @@ class EncodedTable:
         """True where a cell is observed: bool ``[N, J]``, the continuous columns first."""
         return torch.cat([~torch.isnan(self.continuous), self.codes >= 0], 1)
 
+    def one_hot(self, dtype: torch.dtype) -> Tensor:
+        """The categorical columns as one-hot groups, ``[N, D - C]``; a missing cell's group is 0."""
+        parts = [torch.empty((len(self), 0), dtype=dtype, device=self.device)]
+        for k, size in enumerate(self.layout.cardinalities):
+            parts.append((self.codes[:, k : k + 1] == torch.arange(size, device=self.device)).to(dtype))
+        return torch.cat(parts, 1)
+
     def to(self, device: torch.device | str) -> EncodedTable:
         """This table on another device."""
         values = None if self.values is None else self.values.to(device)
