@@ -80,6 +80,7 @@ def refit(
         warmup=training.warmup,
         ema=training.ema,
         first_step=history.step[-1] if history.step else 0,
+        show=1.0,
     )
     # A refit draws with known cells clean and all others noisy, and does nothing else.
     objective = replace(
@@ -91,8 +92,6 @@ def refit(
         log_sigma_mean=refits.log_sigma_mean,
     )
     solver, network, filled = replace(config.solver, steps=config.refine.solver_steps), copy.deepcopy(network), None
-    if refined:
-        phase = replace(phase, show=1.0)
     for r in range(rounds):
         if refined:
             filled = fill(network, table, solver, backend, derive(seed, "fill", r))

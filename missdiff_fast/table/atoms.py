@@ -93,17 +93,14 @@ class Atoms:
         self.plain = layout
         # Of a column that few rows observe, few cells would have to teach many categories.
         enough = _OBSERVED * max((column.count for column in columns), default=0)
-        none = np.empty(0, dtype=np.int64), np.empty(0)
-        found = [_frequent(column, share, count) if column.count >= enough else none for column in columns]
+        chosen = [i for i, column in enumerate(columns) if column.count >= enough]
+        found = [_frequent(columns[i], share, count) for i in chosen]
         shares = np.concatenate([np.empty(0), *(shares for _, shares in found)])
         kept = shares >= _LARGE
         kept[np.argsort(-shares, kind="stable")[:budget]] = True  # of equal ones, those of the first columns
-        of_columns = np.split(kept, np.cumsum([len(bins) for bins, _ in found])[:-1])
-        self._columns = []
-        for i, (column, (bins, _), own) in enumerate(zip(columns, found, of_columns, strict=False)):
-            bins = bins[own]
-            if len(bins):
-                self._columns.append(_column(i, column, bins))
+        of_columns = np.split(kept, np.cumsum([len(bins) for bins, _ in found]))[:-1]
+        atoms = [bins[own] for (bins, _), own in zip(found, of_columns, strict=True)]
+        self._columns = [_column(i, columns[i], bins) for i, bins in zip(chosen, atoms, strict=True) if len(bins)]
         cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)
         partners = layout.partners + tuple(column.index for column in self._columns)
         self.layout = replace(layout, cardinalities=cardinalities, partners=partners)

@@ -25,7 +25,7 @@ from missdiff_fast.table.encoded import EncodedTable, Layout
 from missdiff_fast.table.encoding import encode_table
 from missdiff_fast.table.filling import fill_table
 from missdiff_fast.table.learning import learn_columns
-from missdiff_fast.table.relations import Relation, Relations
+from missdiff_fast.table.relations import Relation, Relations, find_relations
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.state import read_state, write_state
 from missdiff_fast.table.table_cells import TableCells, read_learnt
@@ -78,11 +78,11 @@ class Codec:
         coders: Sequence[Coder],
         markers: Markers,
         ops: CodecOps,
-        relations: Relations | Sequence[Relation] = (),
+        relations: Sequence[Relation] = (),
     ) -> None:
         self.schema = schema
         own = dict(zip(schema.names, coders, strict=True))
-        self.relations = relations if isinstance(relations, Relations) else Relations(schema, own, relations)
+        self.relations = Relations(schema, own, relations)
         self._coders, self._modelled = self.relations.coders, self.relations.schema
         self._markers, self.ops = markers, ops
         self._continuous = [cast(Continuous, self._coders[name]) for name in self._modelled.continuous]
@@ -133,7 +133,7 @@ class Codec:
         """
         schema, coders = learn_columns(cells, max_categories=max_categories, verbose=verbose)
         named = dict(zip(schema.names, coders, strict=True))
-        return cls(schema, coders, cells.markers, ops, Relations.find(cells, schema, named) if relations else ())
+        return cls(schema, coders, cells.markers, ops, find_relations(cells, schema, named) if relations else ())
 
     def read(self, frame: pd.DataFrame, *, partial: bool = False, verbose: bool = False) -> TableCells:
         """Read a table that has the learnt columns, in any order.

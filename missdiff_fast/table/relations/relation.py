@@ -126,7 +126,7 @@ class Determined:
 
     @property
     def formula(self) -> str:
-        """What is known of it, as text."""
+        """The numbers of values of the source and of the column, as text."""
         known = self.image[self.image >= 0]
         return f"{len(known):,} values of {self.source} to {len(np.unique(known)):,}"
 

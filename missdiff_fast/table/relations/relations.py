@@ -10,7 +10,7 @@ import pandas as pd
 
 from missdiff_fast.table.columns import Coder
 from missdiff_fast.table.relations.relation import Determined, Numeric, Relation
-from missdiff_fast.table.relations.search import fields_of, find_relations, residual_cells
+from missdiff_fast.table.relations.search import fields_of, residual_cells
 from missdiff_fast.table.relations.settling import Settling
 from missdiff_fast.table.schema import Column, Name, Schema
 from missdiff_fast.table.table_cells import TableCells
@@ -63,11 +63,6 @@ class Relations:
                 columns.append(Column(name, "continuous", np.dtype(np.float64), "float"))
                 parents.append(tuple(schema.continuous.index(n) for n in (relation.column, *relation.sources)))
         self.schema, self.parents = Schema(tuple(columns)), tuple(parents)
-
-    @classmethod
-    def find(cls, cells: TableCells, schema: Schema, coders: Mapping[Name, Coder]) -> Relations:
-        """Learn the relations of a table; see `missdiff_fast.table.relations.search.find_relations`."""
-        return cls(schema, coders, find_relations(cells, schema, coders))
 
     def frame(self) -> pd.DataFrame:
         """A row for each relation: ``column``, ``kind``, ``from`` (a list of names) and ``formula``."""

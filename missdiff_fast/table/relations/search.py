@@ -69,16 +69,22 @@ class _Search:
         """The relations, in the order of computing."""
         fits = self._fits()
         found: dict[Name, Relation] = {}
-        for fit in [fit for fit in fits if fit.exact and len(fit.relation.sources) == 1]:
-            self._add(found, self._numeric(fit, found))
+        self._add_formulas(found, [fit for fit in fits if fit.exact and len(fit.relation.sources) == 1])
         for pair in self._pairs():
-            if not _refused(found, self.fields[pair.column].name, [self.fields[pair.source].name]):
-                self._add(
-                    found, learn_determined(pair, self.fields, self._places(pair.source), self._places(pair.column))
-                )
-        for fit in fits:
-            self._add(found, self._numeric(fit, found))
+            column, source = self.fields[pair.column].name, self.fields[pair.source].name
+            if _refused(found, column, [source]):
+                continue
+            relation = learn_determined(pair, self.fields, self._places(pair.source), self._places(pair.column))
+            if relation is not None:
+                found[column] = relation
+        self._add_formulas(found, fits)
         return in_order(list(found.values()))
+
+    def _add_formulas(self, found: dict[Name, Relation], fits: Sequence[Fit]) -> None:
+        for fit in fits:
+            relation = None if _refused(found, fit.relation.column, fit.relation.sources) else self._numeric(fit)
+            if relation is not None:
+                found[relation.column] = relation
 
     def _fits(self) -> list[Fit]:
         """Formulas, the simplest first."""
@@ -109,11 +115,9 @@ class _Search:
         pairs = find_determined(codes, repeated, ordered)
         return sorted(pairs, key=lambda pair: (len(self.fields[pair.source].numbers), pair.source, pair.column))
 
-    def _numeric(self, fit: Fit, found: Mapping[Name, Relation]) -> Relation | None:
-        """A formula tested on all rows, with its residual; None if it does not hold or is not wanted."""
+    def _numeric(self, fit: Fit) -> Numeric | None:
+        """A formula tested on all rows, with its residual; None if it does not hold."""
         relation = fit.relation
-        if _refused(found, relation.column, relation.sources):
-            return None
         names = {field.name: j for j, field in enumerate(self.fields)}
         own, *others = (self._read(names[name]) for name in (relation.column, *relation.sources))
         seen = np.isfinite(own) & np.isfinite(np.sum(others, axis=0))
@@ -125,10 +129,6 @@ class _Search:
         if len(left.distinct[0]) < 2:
             return None
         return replace(relation, residual=Continuous.fit(np.dtype(np.float64), left))
-
-    def _add(self, found: dict[Name, Relation], relation: Relation | None) -> None:
-        if relation is not None and not _refused(found, relation.column, relation.sources):
-            found[relation.column] = relation
 
     def _column(self, j: int) -> ColumnCells:
         return self._cells.found[self.fields[j].name]
