@@ -88,7 +88,7 @@ def encode(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str
     codes: tuple[list[np.ndarray], list[np.ndarray]] = [], []
     for column in real.columns:
         if column not in numbers:
-            both = factorize(pd.concat([table[column].astype(object) for table in tables], ignore_index=True))[0]
+            both = _sorted_codes(pd.concat([table[column].astype(object) for table in tables], ignore_index=True))
             codes[0].append(both[: len(real)])
             codes[1].append(both[len(real) :])
     first, second = (
@@ -175,6 +175,19 @@ def mean(numbers: np.ndarray) -> np.ndarray:
     return np.asarray(np.nansum(numbers / (~np.isnan(numbers)).sum(axis=0), axis=0))
 
 
+def _sorted_codes(cells: pd.Series) -> np.ndarray:
+    """Codes of the cells in sorted order of categories: by order of appearance, codes would tell which table is first."""
+    codes, distinct = factorize(cells)
+    values = list(distinct)
+    try:
+        order = sorted(range(len(values)), key=values.__getitem__)
+    except TypeError:
+        order = sorted(range(len(values)), key=lambda k: (type(values[k]).__name__, str(values[k])))
+    place = np.empty(len(values) + 1, np.int64)
+    place[order] = np.arange(len(values))
+    place[-1] = -1
+    return place[codes]
+
+
 def _columns(columns: list[np.ndarray], rows: int, dtype: type) -> np.ndarray:
     return np.stack(columns, axis=1).astype(dtype) if columns else np.zeros((rows, 0), dtype)
-

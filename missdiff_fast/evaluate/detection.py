@@ -99,7 +99,7 @@ def _boosted(real: Cells, synthetic: Cells, random_state: int) -> float:
         # Trees need the order of numbers alone, and XGBoost holds float32: ranks are exact.
         columns[f"number {j}"] = pd.Series(x).rank(method="dense").astype("float32")
     for j, codes in enumerate(np.concatenate([real.codes, synthetic.codes]).T):
-        columns[f"category {j}"] = pd.Categorical.from_codes(codes, np.arange(codes.max() + 1))
+        columns[f"category {j}"] = pd.Categorical.from_codes(codes, pd.RangeIndex(codes.max() + 1))
     x, is_real = pd.DataFrame(columns), np.repeat([1, 0], count)
     fold = np.tile(np.random.default_rng(random_state).permutation(count) % _FOLDS, 2)
     (point,) = grid_points("xgboost", None)
@@ -122,9 +122,9 @@ def _logistic(real: np.ndarray, synthetic: np.ndarray, random_state: int) -> flo
     names = [f"feature {j}" for j in range(real.shape[1])]
     tables = [pd.DataFrame(np.ldexp(x, power), columns=names) for x in (real, synthetic)]
     metadata = {"columns": {name: {"sdtype": "numerical"} for name in names}}
-    state = np.random.get_state()  # noqa: NPY002  (SDMetrics divides rows by NumPy's global generator)
-    np.random.seed(random_state)  # noqa: NPY002
+    state = np.random.get_state()
+    np.random.seed(random_state)
     try:
         return float(require("sdmetrics.single_table").LogisticDetection.compute(*tables, metadata))
     finally:
-        np.random.set_state(state)  # noqa: NPY002
+        np.random.set_state(state)

@@ -53,8 +53,9 @@ def precision_recall(
         1; P is the share of synthetic rows in the ball around the real mean that holds a share alpha of the real rows.
         1 is best. ``beta_recall``: likewise with the share of real rows that have a synthetic row as near as the
         nearest other real row or nearer, and whose nearest synthetic row is among the beta nearest to the synthetic
-        mean. Two samples of one distribution have about 0.5 if no values repeat, as either table has the nearest row
-        by chance, and more if rows repeat; only copies of all real rows have 1. Compare it with that of other real
+        mean. Two samples of one distribution have about 0.5, as either table has the nearest row by chance; copies of
+        all real rows, if these differ from one another, have 1. Where rows repeat, balls hold more than their share,
+        and both figures depend on the table: compare them with those of other real rows in place of synthetic
         rows. ``authenticity``: the share of synthetic rows whose nearest real row has another real row nearer to it;
         0 for copies.
 

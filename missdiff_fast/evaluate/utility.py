@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, get_args
 
-import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count
