@@ -79,7 +79,7 @@ def test_a_category_in_the_synthetic_table_alone_gives_it_away() -> None:
 
 def test_categories_by_the_thousand() -> None:
     found = []
-    for seed in range(4):
+    for seed in range(3):
         codes = np.random.default_rng(seed).integers(0, 3000, (2, 2000))
         tables = [pd.DataFrame({"ward": [f"w{code}" for code in half]}) for half in codes]
         found.append(detection(*tables, random_state=seed)["auroc"])

@@ -176,7 +176,7 @@ def mean(numbers: np.ndarray) -> np.ndarray:
 
 
 def _sorted_codes(cells: pd.Series) -> np.ndarray:
-    """Codes of the cells in sorted order of categories: by order of appearance, codes would tell which table is first."""
+    """Codes of categories in sorted order; by order of appearance they would tell which table is first."""
     codes, distinct = factorize(cells)
     values = list(distinct)
     try:
