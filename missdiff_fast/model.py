@@ -157,7 +157,7 @@ class MissDiff(Parameters):
             del self._method  # its weights are not finite
             raise
         finally:
-            self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
+            self.history_ = history.frame()
             self.training_ = pd.DataFrame(history.choices, columns=_CHOICE)
         return self
 

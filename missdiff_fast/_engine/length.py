@@ -9,8 +9,9 @@ from dataclasses import replace
 from torch import nn
 
 from missdiff_fast._engine.history import History
+from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.training import Phase, train
+from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
 from missdiff_fast.table.encoded import EncodedTable
 

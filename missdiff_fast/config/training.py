@@ -84,11 +84,13 @@ class TrainingConfig:
     ema: float = 0.998
     effort: float = 1.0
     budget: float | None = None
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "epochs", "batch_size"):
             check_integer_or_none(f"training.{name}", getattr(self, name), 1)
         check_above_zero("training.learning_rate", self.learning_rate)
+        check_integer_or_none("training.patience", self.patience, 1)
         check_integer("training.warmup", self.warmup, 1)
         check_share("training.ema", self.ema)
         check_above_zero("training.effort", self.effort)
