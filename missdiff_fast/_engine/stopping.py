@@ -16,10 +16,10 @@ from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_s
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.table.encoded import EncodedTable
 
-_CHECKS = 10  # of a phase; the decay after a stop is as long as the steps between two
+_CHECKS = 20  # of a phase
 _TAIL = 0.1  # of the phase's steps: the decay after a stop
 _LOGGED = 50  # checks fall on points of the loss curve, where a GPU is waited for anyway
-_COST = 500  # a check's rows times this are at most the rows of the whole phase, if the held-back rows are so few
+_COST = 1000  # rows of a check times this: at most the rows of the whole phase, unless the held-back rows alone are more
 _CALL_ROWS, _MOST_ROWS = 2048, 8192  # rows of one call of the network, and of a check
 
 
@@ -106,7 +106,7 @@ class HeldBackLoss:
 class EarlyStop:
     """Ends a phase once the held-back loss has not improved for some checks.
 
-    Checks lie a tenth of the phase apart. A network in mid-decay is worse than the same at the end of a shorter
+    A network in mid-decay is worse than the same at the end of a shorter
     schedule. Training therefore goes back to the check with the least loss and takes a tenth of the phase's steps from
     there, in which the learning rate decays to 0. A phase ends with the weights of the least loss, checked or last.
 
@@ -127,19 +127,17 @@ class EarlyStop:
         self._every = max(_LOGGED, round(phase.steps / _CHECKS / _LOGGED) * _LOGGED)
         self._best, self._best_step, self._restore = math.inf, 0, _nothing
         self._decay = max(1, round(_TAIL * phase.steps))
-        self._tail: int | None = None  # the step at which the last decay began
+        # The step at which the last decay began, and its first learning rate.
+        self._tail: int | None = None
+        self._peak = 0.0
         self.end = phase.steps  # steps of the phase, as far as is known
-
-    @property
-    def length(self) -> int:
-        """Steps of the schedule whose weights are kept: without those that a stop went back over."""
-        return self.end if self._tail is None else self._best_step + self._decay
+        self.length = phase.steps  # of them, without those that a stop went back over
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         if self._tail is None:
             return self._phase.rate(step)
-        return self._phase.rate(self._best_step) * (1 - (step - self._tail) / self._decay)
+        return self._peak * (1 - (step - self._tail) / self._decay)
 
     def until_check(self, step: int) -> int:
         """Number of steps from here to the next check, or to the end of the phase."""
@@ -160,7 +158,8 @@ class EarlyStop:
             if step + self._decay > self.end:
                 return
             self._restore()
-            self._tail, self.end = step, step + self._decay
+            self._tail, self._peak = step, self._phase.rate(self._best_step)
+            self.end, self.length = step + self._decay, self._best_step + self._decay
             progress.shorten(self.end)
             why = f"of {self._phase.steps:,}: the held-back loss stopped improving after {self._best_step:,}"
             self._history.choose(f"steps of {self._phase.name}", self.end, why)
