@@ -243,11 +243,41 @@ def test_a_model_tells_where_it_stopped_and_why(tmp_path: Path, capsys: pytest.C
     assert f"chosen: steps of fit {stopped['value']:,} ({stopped['reason']})" in shown
 
 
-def test_complete_tables_hold_rows_back_and_small_ones_none() -> None:
-    assert "held_back" in _fit(_table(missing=0.0)).history_
+def test_complete_tables_are_checked_in_long_trainings_alone() -> None:
+    assert "held_back" in _fit(_table(missing=0.0), batch_size=300).history_  # 500 passes over 300 rows
+    assert "held_back" not in _fit(_table(missing=0.0), batch_size=299).history_
+
+
+def test_small_tables_are_never_checked() -> None:
     small = _fit(_table(150))
     assert list(small.history_) == ["step", "loss", "seconds"]
     assert "steps of fit" not in set(small.training_["setting"])
+
+
+def test_the_best_effort_is_patient_and_can_be_told_not_to_be() -> None:
+    arguments: dict[str, Any] = {"effort": "best", "steps": 1, "width": 8, "random_state": 0}
+    short: dict[str, Any] = {"solver.steps": 2, "calibration.rounds": 0}
+    assert MissDiff(**arguments, settings=short).fit(_table()).config_.training.patience == 4
+    off = MissDiff(**arguments, settings={**short, "training.patience": None}).fit(_table())
+    assert off.config_.training.patience is None
+    assert "held_back" not in off.history_
+
+
+def test_refits_are_as_short() -> None:
+    model = _fit(_table(), refits=2)
+    stopped = model.training_.set_index("setting").loc["steps of fit"]
+    kept = int(stopped["reason"].rpartition(" ")[2]) + 50
+    further = round(kept * 0.5) + 2 * 2 * round(kept * 0.5 / 2)
+    assert kept < 500
+    assert model.history_["step"].max() == stopped["value"] + further
+
+
+def test_a_fit_with_a_budget_can_be_repeated() -> None:
+    settings = {"training.patience": 1}
+    model = MissDiff(budget=1, settings=settings, width=16, blocks=1, random_state=0).fit(_table())
+    chosen = model.training_.set_index("setting")["value"]
+    again = MissDiff(steps=chosen["training.steps"], settings=settings, width=16, blocks=1, random_state=0)
+    pd.testing.assert_frame_equal(model.sample(50), again.fit(_table()).sample(50))
 
 
 def test_an_interrupted_check_leaves_the_average(any_backend: Backend) -> None:

@@ -30,6 +30,7 @@ class History:
     started: float = field(default_factory=time.perf_counter)
     choices: list[tuple[str, int, str]] = field(default_factory=list)
     checks: dict[int, float] = field(default_factory=dict)
+    kept_steps: int | None = None  # of a first training that ended early: the length of the schedule that was kept
 
     def add(self, step: int, loss: float) -> None:
         """Add one point of the curve, with the wall time since training began."""

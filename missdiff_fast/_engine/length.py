@@ -71,12 +71,16 @@ def choose_length(
     return steps, batch_size
 
 
-def as_chosen(config: Config, history: History) -> Config:
-    """The settings with the steps that `choose_length` found for a budget; without one, the settings as they are."""
-    if config.training.budget is None:
-        return config
-    steps = next(value for setting, value, _ in history.choices if setting == "training.steps")
-    return replace(config, training=replace(config.training, steps=steps, budget=None))
+def as_chosen(config: Config, history: History, num_rows: int) -> Config:
+    """The settings with the steps that a budget or early stopping led to; without either, the settings as they are."""
+    training = config.training
+    if training.budget is not None:
+        steps = next(value for setting, value, _ in history.choices if setting == "training.steps")
+        training = replace(training, steps=steps, budget=None)
+    if history.kept_steps is not None:
+        steps = min(history.kept_steps, training.resolve(num_rows)[0])
+        training = replace(training, steps=steps, epochs=None)
+    return replace(config, training=training)
 
 
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:

@@ -24,6 +24,7 @@ from missdiff_fast.table.encoded import EncodedTable
 
 _MIN_ROWS_TO_HOLD_OUT = 200
 _DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # rows drawn to measure a network, and the most table rows compared
+_MANY_PASSES = 500  # over a complete table, from which on rows are worth holding back to end the training in time
 _RARE = 100  # a column observed less often keeps all its cells in training
 
 
@@ -84,13 +85,15 @@ def run_phases(
     Returns
     -------
     table, held_out : EncodedTable, EncodedTable or None
-        The rows that the networks were trained on, and those held out to measure imputation.
+        The rows that the networks were trained on, and those held out to measure imputation and to end training.
     """
     held_out = None
-    if rounds > 0 or config.training.patience is not None:
+    if rounds > 0:
         table, held_out = _hold_out(table, seed)
     training, refine = config.training, config.refine
     steps, batch_size = choose_length(networks.generator, table, config, backend, seed, history, rounds=rounds)
+    if rounds == 0 and training.patience is not None and steps * batch_size >= _MANY_PASSES * len(table):
+        table, held_out = _hold_out(table, seed)
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     stop = early_stop(table, held_out, phase, config, backend, seed, history)
@@ -133,7 +136,7 @@ def run_phases(
 
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
-    """Split off a twentieth of the rows, at most 1,000, to measure imputation; a small table keeps all."""
+    """Split off a twentieth of the rows, at most 1,000, to measure losses on; a small table keeps all."""
     if len(table) < _MIN_ROWS_TO_HOLD_OUT:
         return table, None
     observed = table.observed()

@@ -19,7 +19,9 @@ from missdiff_fast.table.encoded import EncodedTable
 _CHECKS = 20  # of a phase
 _TAIL = 0.1  # of the phase's steps: the decay after a stop
 _LOGGED = 50  # checks fall on points of the loss curve, where a GPU is waited for anyway
-_COST = 1000  # rows of a check times this: at most the rows of the whole phase, unless the held-back rows alone are more
+_COST = (
+    1000  # rows of a check times this: at most the rows of the whole phase, unless the held-back rows alone are more
+)
 _CALL_ROWS, _MOST_ROWS = 2048, 8192  # rows of one call of the network, and of a check
 
 
@@ -162,6 +164,7 @@ class EarlyStop:
             self.end, self.length = step + self._decay, self._best_step + self._decay
             progress.shorten(self.end)
             why = f"of {self._phase.steps:,}: the held-back loss stopped improving after {self._best_step:,}"
+            self._history.kept_steps = self.length
             self._history.choose(f"steps of {self._phase.name}", self.end, why)
 
 
