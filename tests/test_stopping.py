@@ -243,15 +243,11 @@ def test_a_model_tells_where_it_stopped_and_why(tmp_path: Path, capsys: pytest.C
     assert f"chosen: steps of fit {stopped['value']:,} ({stopped['reason']})" in shown
 
 
-def test_complete_tables_are_checked_in_long_trainings_alone() -> None:
-    assert "held_back" in _fit(_table(missing=0.0), batch_size=300).history_  # 500 passes over 300 rows
-    assert "held_back" not in _fit(_table(missing=0.0), batch_size=299).history_
-
-
-def test_small_tables_are_never_checked() -> None:
-    small = _fit(_table(150))
-    assert list(small.history_) == ["step", "loss", "seconds"]
-    assert "steps of fit" not in set(small.training_["setting"])
+def test_complete_and_small_tables_are_not_checked() -> None:
+    for table in (_table(missing=0.0), _table(150)):
+        model = _fit(table)
+        assert list(model.history_) == ["step", "loss", "seconds"]
+        assert "steps of fit" not in set(model.training_["setting"])
 
 
 def test_the_best_effort_is_patient_and_can_be_told_not_to_be() -> None:

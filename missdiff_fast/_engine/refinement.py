@@ -24,7 +24,6 @@ from missdiff_fast.table.encoded import EncodedTable
 
 _MIN_ROWS_TO_HOLD_OUT = 200
 _DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # rows drawn to measure a network, and the most table rows compared
-_MANY_PASSES = 500  # over a complete table, from which on rows are worth holding back to end the training in time
 _RARE = 100  # a column observed less often keeps all its cells in training
 
 
@@ -92,8 +91,6 @@ def run_phases(
         table, held_out = _hold_out(table, seed)
     training, refine = config.training, config.refine
     steps, batch_size = choose_length(networks.generator, table, config, backend, seed, history, rounds=rounds)
-    if rounds == 0 and training.patience is not None and steps * batch_size >= _MANY_PASSES * len(table):
-        table, held_out = _hold_out(table, seed)
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     stop = early_stop(table, held_out, phase, config, backend, seed, history)
