@@ -79,10 +79,8 @@ class TrainingConfig:
     --------
     >>> TrainingConfig(epochs=10, batch_size=100).resolve(1_000)
     (100, 100)
-    >>> TrainingConfig(patience=0)
-    Traceback (most recent call last):
-        ...
-    ValueError: training.patience must be at least 1, got 0
+    >>> TrainingConfig(effort=5.0, patience=4).resolve(16_000)  # at most
+    (20000, 256)
     """
 
     steps: int | None = None
