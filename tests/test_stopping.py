@@ -250,15 +250,6 @@ def test_complete_and_small_tables_are_not_checked() -> None:
         assert "steps of fit" not in set(model.training_["setting"])
 
 
-def test_the_best_effort_is_patient_and_can_be_told_not_to_be() -> None:
-    arguments: dict[str, Any] = {"effort": "best", "steps": 1, "width": 8, "random_state": 0}
-    short: dict[str, Any] = {"solver.steps": 2, "calibration.rounds": 0}
-    assert MissDiff(**arguments, settings=short).fit(_table()).config_.training.patience == 4
-    off = MissDiff(**arguments, settings={**short, "training.patience": None}).fit(_table())
-    assert off.config_.training.patience is None
-    assert "held_back" not in off.history_
-
-
 def test_refits_are_as_short() -> None:
     model = _fit(_table(), refits=2)
     stopped = model.training_.set_index("setting").loc["steps of fit"]
