@@ -39,6 +39,7 @@ _PURPOSES = (
     "settle",
     "refit",
     "bootstrap",
+    "check",
 )
 _LOCK = threading.Lock()
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 import torch
 
 from missdiff_fast._engine.history import History
+from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.sampling import fill
-from missdiff_fast._engine.training import Phase, train
+from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable

@@ -84,7 +84,7 @@ class ColumnStates(Method):
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
-        config = as_chosen(self.config, history)
+        config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
             copy = refit(
                 self._networks.generator,
