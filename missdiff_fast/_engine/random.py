@@ -39,6 +39,7 @@ _PURPOSES = (
     "settle",
     "refit",
     "bootstrap",
+    "joint",
 )
 _LOCK = threading.Lock()
 

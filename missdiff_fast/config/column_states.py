@@ -87,7 +87,7 @@ class Config:
             solver=SolverConfig(**solver),
             atoms=AtomsConfig(**{"budget": _NO_BUDGET, **data.get("atoms", {"share": 1.0, "budget": 600})}),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
-            blend=BlendConfig(**data.get("blend", {"rows_per_feature": 0})),
+            blend=BlendConfig(**{"draws": False, **data.get("blend", {"rows_per_feature": 0})}),
             refits=RefitsConfig(**data.get("refits", {})),
             categories=CategoriesConfig(**data.get("categories", {})),
             relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none

@@ -122,6 +122,10 @@ class Atoms:
             codes.append(code[:, None])
         return EncodedTable(table.continuous, torch.cat(codes, 1), self.layout, table.values)
 
+    def removed(self, table: EncodedTable) -> EncodedTable:
+        """The table without the categorical columns of the atoms: the inverse of `add`."""
+        return EncodedTable(table.continuous, table.codes[:, : self.plain.num_categorical], self.plain, table.values)
+
     def settle(self, bin_index: Tensor, codes: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Decoded cells whose numbers are the atoms that were drawn, or where none was drawn no atom.
 

@@ -1,0 +1,210 @@
+"""Which missing cells are drawn of a joint normal distribution before the network draws the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from missdiff_fast._engine.joint_normal import has_features
+from missdiff_fast._engine.normal_draws import NormalDraws
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.sampling import draw
+from missdiff_fast.config import SolverConfig
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN
+from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
+
+_FOLDS = 5  # of a row's observed cells: each fold is hidden once
+_ROWS = 200  # held out, that are compared at most
+_DRAWS = 10  # of each hidden cell
+_MARGIN = 1.0  # standard errors that the network must be better by: the simpler of two models that are level draws
+_PRIOR_CELLS = 50  # that all columns' mean difference counts for in each column
+
+
+@dataclass(frozen=True)
+class FirstDraws:
+    """Draws of some columns' missing cells from a joint normal distribution.
+
+    Parameters
+    ----------
+    columns : Tensor
+        The columns that are drawn: bool ``[J]``, of the table without atoms.
+    joint : NormalDraws
+        The distribution of the training rows.
+    refits : sequence of NormalDraws
+        Those of bootstrap samples of the rows.
+    """
+
+    columns: Tensor
+    joint: NormalDraws
+    refits: Sequence[NormalDraws] = ()
+
+    def fill(
+        self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0, refit: int | None = None
+    ) -> EncodedTable:
+        """The table with the missing cells of the columns drawn; row i depends on (seed, i) and its cells alone.
+
+        All missing cells of a row are drawn together, and those of other columns forgotten.
+        """
+        C = table.layout.num_continuous
+        joint = self.joint if refit is None else self.refits[refit]
+        drawn = joint.draw(narrow(table), backend, derive(seed, "joint"), first_row=first_row)
+        continuous, codes = table.continuous.clone(), table.codes.clone()
+        numbers, categories = self.columns[:C].nonzero()[:, 0], self.columns[C:].nonzero()[:, 0]
+        continuous[:, numbers], codes[:, categories] = drawn.continuous[:, numbers], drawn.codes[:, categories]
+        return EncodedTable(continuous, codes, table.layout)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The parameters by name, for a model file."""
+        found = {"columns": self.columns, **vars(self.joint)}
+        for m, joint in enumerate(self.refits):
+            found |= {f"refits.{m}.{name}": tensor for name, tensor in vars(joint).items()}
+        return found
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> FirstDraws:
+        """The inverse of `tensors`."""
+        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+        number = len({name.split(".")[1] for name in tensors if name.startswith("refits.")})
+
+        def joint(prefix: str) -> NormalDraws:
+            return NormalDraws(tensors[f"{prefix}mean"], tensors[f"{prefix}covariance"])
+
+        return cls(tensors["columns"], joint(""), [joint(f"refits.{m}.") for m in range(number)])
+
+
+def narrow(table: EncodedTable) -> EncodedTable:
+    """The table without residuals and without the places of wide columns, which no normal distribution describes."""
+    layout = table.layout
+    C, K = layout.num_continuous - len(layout.parents), layout.num_categorical - len(layout.partners)
+    return EncodedTable(table.continuous[:, :C], table.codes[:, :K], Layout(C, layout.cardinalities[:K]))
+
+
+def choose_columns(
+    network: nn.Module,
+    joint: NormalDraws,
+    table: EncodedTable,
+    shown: Callable[[EncodedTable], EncodedTable],
+    decode: Callable[[Tensor], tuple[Tensor, Tensor]],
+    ranks: Sequence[Tensor],
+    solver: SolverConfig,
+    backend: Backend,
+    seed: int,
+) -> Tensor:
+    """The columns that the joint distribution draws better than the network, by the energy score of hidden cells.
+
+    The score of a number is that of its rank, so that it does not depend on outliers; that of a category counts wrong
+    ones. Few cells are held out, so that what is found for all columns counts as some cells of each.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The trained network.
+    joint : NormalDraws
+        Fitted to the rows that the network was trained on.
+    table : EncodedTable
+        Rows that neither was trained on, without atoms.
+    shown : callable
+        Adds what the network sees and the table does not have, the atoms.
+    decode : callable
+        The places of the numbers' values and the codes of encoded rows, int32 ``[B, C]`` and int16 ``[B, K]``.
+    ranks : sequence of Tensor
+        The rank of each value of each number, from 0 to 1.
+    solver : SolverConfig
+        Noise levels.
+    backend : Backend
+        The ops, the network's passes and the training step.
+    seed : int
+        Everything random follows from it.
+
+    Returns
+    -------
+    Tensor
+        bool ``[J]``.
+    """
+    layout, candidates = table.layout, _candidates(table.layout)
+    everything, table = FirstDraws(candidates.to(table.device), joint), table.rows(slice(_ROWS))
+    truth = _decoded(table, shown, decode, ranks)
+    gains, scores, counted = [], [], []
+    for k, (hidden, piece) in enumerate(_hidden(table, backend, seed), 1):
+        copies = piece.rows(torch.arange(len(piece), device=table.device).repeat(_DRAWS))
+        drawn = []
+        for known in (copies, everything.fill(copies, backend, derive(seed, "joint", k))):
+            parts = draw(network, shown(known), solver, backend, derive(seed, "joint", k))
+            drawn.append(torch.cat([_ranked(decode(x), ranks, layout) for _, _, x in parts]))
+        ours, theirs = (_energy(d.unflatten(0, (_DRAWS, -1)), truth, layout) for d in drawn)
+        gains.append(ours - theirs)
+        scores.append(ours)
+        counted.append(hidden.cpu() & candidates)
+    return (_better(torch.cat(gains), torch.cat(scores), torch.cat(counted)) & candidates).to(table.device)
+
+
+def _better(gains: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
+    """The columns whose cells do not gain less than 0 by more than the standard error, all ``[N, J]``: bool ``[J]``."""
+    counted = counted.double()
+    count, N = counted.sum(0), counted.sum().clamp(min=2)
+    usual = (scores * counted).sum(0) / count.clamp(min=1)
+    gains = gains / usual.clamp(min=1e-3) * counted  # as a share of the column's score
+    common = gains.sum() / N
+    variance = ((gains - common * counted).square()).sum() / (N - 1)
+    mean = (gains.sum(0) + _PRIOR_CELLS * common) / (count + _PRIOR_CELLS)
+    error = (variance * (count + _PRIOR_CELLS**2 / N)).sqrt() / (count + _PRIOR_CELLS)
+    return mean > -_MARGIN * error
+
+
+def _candidates(layout: Layout) -> Tensor:
+    """The columns that have a feature, and no residual and no places that follow from them: bool ``[J]``."""
+    found = has_features(layout)
+    found[layout.residuals()] = False
+    for parents in layout.parents:
+        found[list(parents)] = False
+    if layout.partners:
+        found[-len(layout.partners) :] = False
+        found[list(layout.partners)] = False
+    return found
+
+
+def _hidden(table: EncodedTable, backend: Backend, seed: int) -> Iterator[tuple[Tensor, EncodedTable]]:
+    """Which cells are hidden, bool ``[N, J]``, and the rows without them, for each fold of the cells."""
+    layout, C = table.layout, table.layout.num_continuous
+    rows = torch.arange(len(table), device=table.device)
+    uniform = backend.uniform(rows, layout.num_columns, make_key(derive(seed, "probe"), 2, table.device))
+    fold, observed = layout.with_partners((uniform * _FOLDS).floor()), table.observed()
+    for k in range(_FOLDS):
+        states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
+        hidden = observed & (layout.with_residuals(states) == HIDDEN)
+        continuous = table.continuous.masked_fill(hidden[:, :C], torch.nan)
+        yield hidden, EncodedTable(continuous, table.codes.masked_fill(hidden[:, C:], MISSING_CODE), layout)
+
+
+def _decoded(
+    table: EncodedTable,
+    shown: Callable[[EncodedTable], EncodedTable],
+    decode: Callable[[Tensor], tuple[Tensor, Tensor]],
+    ranks: Sequence[Tensor],
+) -> Tensor:
+    """Ranks and codes of observed cells, ``[N, J]``; those of missing cells mean nothing."""
+    wide = shown(table)
+    x = torch.cat([wide.continuous.nan_to_num(0.0), wide.one_hot(wide.continuous.dtype)], 1)
+    return _ranked(decode(x), ranks, table.layout)
+
+
+def _ranked(decoded: tuple[Tensor, Tensor], ranks: Sequence[Tensor], layout: Layout) -> Tensor:
+    places, codes = decoded[0].cpu().long(), decoded[1].cpu()[:, : layout.num_categorical]
+    numbers = [rank[places[:, c]][:, None] for c, rank in enumerate(ranks)]
+    return torch.cat([*numbers, codes.double()], 1)
+
+
+def _energy(drawn: Tensor, truth: Tensor, layout: Layout) -> Tensor:
+    """The energy score of each cell ``[N, J]``, from ``[M, N, J]`` draws; codes are equal or not."""
+    C, M = layout.num_continuous, len(drawn)
+
+    def apart(x: Tensor, y: Tensor) -> Tensor:
+        gap = (x - y).abs()
+        return torch.cat([gap[..., :C], (gap[..., C:] > 0).double()], -1)
+
+    pairs = sum(apart(drawn[m], drawn[:m]).sum(0) for m in range(1, M))
+    return apart(drawn, truth).mean(0) - pairs / (M * (M - 1))
