@@ -20,7 +20,8 @@ from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 _FOLDS = 5  # of a row's observed cells: each fold is hidden once
 _ROWS = 200  # held out, that are compared at most
 _DRAWS = 10  # of each hidden cell
-_MARGIN = 1.0  # standard errors that the network must be better by: the simpler of two models that are level draws
+_MARGIN = 2.0  # standard errors of the mean gain: of two that seem level, the simpler draws
+_LEAST_SCORE = 0.02  # that differences are a share of
 _PRIOR_CELLS = 50  # that all columns' mean difference counts for in each column
 
 
@@ -128,7 +129,8 @@ def choose_columns(
     layout, candidates = table.layout, _candidates(table.layout)
     everything, table = FirstDraws(candidates.to(table.device), joint), table.rows(slice(_ROWS))
     truth = _decoded(table, shown, decode, ranks)
-    gains, scores, counted = [], [], []
+    observed, gains, counted = table.observed().cpu() & candidates, [], []
+    usual = _usual(truth, observed, layout)
     for k, (hidden, piece) in enumerate(_hidden(table, backend, seed), 1):
         copies = piece.rows(torch.arange(len(piece), device=table.device).repeat(_DRAWS))
         drawn = []
@@ -136,23 +138,31 @@ def choose_columns(
             parts = draw(network, shown(known), solver, backend, derive(seed, "joint", k))
             drawn.append(torch.cat([_ranked(decode(x), ranks, layout) for _, _, x in parts]))
         ours, theirs = (_energy(d.unflatten(0, (_DRAWS, -1)), truth, layout) for d in drawn)
-        gains.append(ours - theirs)
-        scores.append(ours)
+        gains.append((ours - theirs) / usual)
         counted.append(hidden.cpu() & candidates)
-    return (_better(torch.cat(gains), torch.cat(scores), torch.cat(counted)) & candidates).to(table.device)
+    return (_better(torch.cat(gains), torch.cat(counted)) & candidates).to(table.device)
 
 
-def _better(gains: Tensor, scores: Tensor, counted: Tensor) -> Tensor:
-    """The columns whose cells do not gain less than 0 by more than the standard error, all ``[N, J]``: bool ``[J]``."""
-    counted = counted.double()
-    count, N = counted.sum(0), counted.sum().clamp(min=2)
-    usual = (scores * counted).sum(0) / count.clamp(min=1)
-    gains = gains / usual.clamp(min=1e-3) * counted  # as a share of the column's score
-    common = gains.sum() / N
-    variance = ((gains - common * counted).square()).sum() / (N - 1)
-    mean = (gains.sum(0) + _PRIOR_CELLS * common) / (count + _PRIOR_CELLS)
-    error = (variance * (count + _PRIOR_CELLS**2 / N)).sqrt() / (count + _PRIOR_CELLS)
-    return mean > -_MARGIN * error
+def _usual(truth: Tensor, observed: Tensor, layout: Layout) -> Tensor:
+    """The energy score of draws of each column's own distribution, ``[J]``."""
+    usual = []
+    for j in range(layout.num_columns):
+        cells = truth[observed[:, j], j]
+        if j < layout.num_continuous:
+            usual.append((cells[:, None] - cells).abs().mean() / 2)
+        else:
+            shares = torch.bincount(cells.long()) / max(1, len(cells))
+            usual.append((1 - shares.square().sum()) / 2)
+    return torch.stack(usual).nan_to_num(0.0).clamp(min=_LEAST_SCORE)
+
+
+def _better(gains: Tensor, counted: Tensor) -> Tensor:
+    """The columns whose counted cells gain, both ``[N, J]``: bool ``[J]``."""
+    weights = counted.double()
+    count, total = weights.sum(0), weights.sum().clamp(min=2)
+    common = (gains * weights).sum() / total
+    error = (((gains - common) * weights).square().sum() / (total - 1) / total).sqrt()
+    return ((gains * weights).sum(0) + _PRIOR_CELLS * common) / (count + _PRIOR_CELLS) > -_MARGIN * error
 
 
 def _candidates(layout: Layout) -> Tensor:

@@ -16,11 +16,13 @@ _ROUNDS = 20, 20  # of drawing and learning: before moments are averaged, and wh
 _AGAIN = 6, 10  # the same for a distribution that starts from another
 _SWEEPS = 10  # over the missing cells of a row, before they count as drawn
 _STEPS = 15  # of the solver of a row's conditional distribution
-_RIDGE = 1e-3, 0.1  # added to variances of 1: a constant, and a multiple of features per row
+_RIDGE = 1e-3, 0.5  # added to variances of 1: a constant, and a multiple of features per row
 _MOST_ROWS = 8192  # to learn from
 _MOST_CATEGORIES = 64  # of a column that has features
 _TILE = 256  # rows of a call
-_PSEUDO_COUNT = 0.5  # of each category
+_LEAST_VARIANCE = 1e-3  # that the ridge is a share of
+_LEAST_PROBABILITY = 1e-4  # of a category
+_LEAST_SHARE = 0.1  # of a category's probability, that no other categories take from it: linear ones can be negative
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,18 @@ class NormalDraws:
         first, second = torch.zeros_like(joint.mean), torch.zeros_like(joint.covariance)
         ridge = _RIDGE[0] + _RIDGE[1] * P / max(1, n)
         for r in range(burn + averaged):
-            factors = _Factors.of(joint, table.layout, n)
+            factors = _Factors.of(joint, table.layout)
             uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[2 * r]).double()
             normal = backend.normal(rows, max(1, C), keys[2 * r + 1]).double()
-            centre, noise = chain.sweep(factors, uniform, normal)
+            centre, noise = chain.sweep_apart(factors, uniform, normal)
             z = torch.cat([centre, chain.x[:, C:]], 1)
             share = 1.0 if r < burn else 1 / (r - burn + 1)
             moment = z.T @ z
             moment[:C, :C] += noise.T @ noise
             first, second = torch.lerp(first, z.mean(0), share), torch.lerp(second, moment / n, share)
             covariance = second - torch.outer(first, first)
-            diagonal = covariance.diagonal().clamp(min=1e-6)
-            joint = cls(first, covariance + torch.diag(ridge * diagonal + 1e-9))
+            variances = covariance.diagonal().clamp(min=_LEAST_VARIANCE)
+            joint = cls(first, covariance + torch.diag(ridge * variances))
         return joint
 
     def draw(self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0) -> EncodedTable:
@@ -108,13 +110,13 @@ class NormalDraws:
         """
         layout = table.layout
         C = layout.num_continuous
-        factors = _Factors.of(self, layout, _MOST_ROWS)
+        factors = _Factors.of(self, layout)
         keys = make_keys(seed, 2 * _SWEEPS, table.device)
         continuous, codes = table.continuous.clone(), table.codes.clone()
         for begin, end, piece in tiles(table, _TILE):
             rows = torch.arange(first_row + begin, first_row + begin + _TILE, device=table.device)
             chain = _Chain.start(piece)
-            for s in range(_SWEEPS):
+            for s in range(_SWEEPS if chain.groups else 1):
                 uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[2 * s]).double()
                 normal = backend.normal(rows, max(1, C), keys[2 * s + 1]).double()
                 chain.sweep(factors, uniform, normal)
@@ -128,34 +130,62 @@ class NormalDraws:
 
 @dataclass(frozen=True)
 class _Factors:
-    """What the conditional distributions need."""
+    """What the conditional distributions need.
+
+    Parameters
+    ----------
+    mean, precision : Tensor
+        Of the features, ``[P]`` and ``[P, P]``.
+    root : Tensor
+        The lower triangular root of the numbers' block of the precision, ``[C, C]``.
+    likelihood : Tensor
+        What the numbers tell of the categories: minus the logarithm of their density given the categories is half the
+        quadratic form of this matrix about the mean, but for a term of the numbers alone. ``[P, P]``.
+    forms : Tensor
+        Half the quadratic form of each category's one-hot row alone, ``[P]``.
+    weights : Tensor
+        The categories' probabilities given the other categories are linear in these: ``[P, P]``.
+    """
 
     mean: Tensor
     precision: Tensor
-    root: Tensor  # of the numbers' block of the precision, lower triangular [C, C]
-    offset: Tensor  # log probabilities of the categories, [P]
+    root: Tensor
+    likelihood: Tensor
+    forms: Tensor
+    weights: Tensor
 
     @classmethod
-    def of(cls, joint: NormalDraws, layout: Layout, num_rows: int) -> _Factors:
+    def of(cls, joint: NormalDraws, layout: Layout) -> _Factors:
+        """Of a distribution."""
         C = layout.num_continuous
-        precision = torch.cholesky_inverse(torch.linalg.cholesky(joint.covariance)).contiguous()
+        precision = _inverse(joint.covariance)
         root = torch.linalg.cholesky(precision[:C, :C])
-        offset = torch.zeros_like(joint.mean)
+        alone = _inverse(joint.covariance[C:, C:])
+        likelihood, weights = precision.clone(), torch.zeros_like(precision)
+        likelihood[C:, C:] -= alone
+        forms = torch.zeros_like(joint.mean)
         for _, first, last in _groups(layout):
             own = slice(first, last)
-            prior = (joint.mean[own] * num_rows).clamp(min=0) + _PSEUDO_COUNT
-            alone = torch.linalg.inv(joint.covariance[own, own])
-            # The likelihood of a category alone would be that of a normal distribution, in place of its share.
-            offset[own] = (prior / prior.sum()).log() + (
-                _forms(alone, joint.mean[own]) - _forms(precision[own, own], joint.mean[own])
-            ) / 2
-        return cls(joint.mean, precision, root, offset)
+            apart = torch.eye(last - first, dtype=precision.dtype, device=precision.device) - joint.mean[own]
+            forms[own] = ((apart @ likelihood[own, own]) * apart).sum(1) / 2
+            block = alone[:, first - C : last - C]
+            weights[C:, own] = -torch.linalg.solve(block[first - C : last - C], block, left=False)
+            weights[own, own] = 0.0
+        return cls(joint.mean, precision, root, likelihood, forms, weights)
+
+    def chances(self, x: Tensor, own: slice) -> Tensor:
+        """The probability of each category of one column given all other cells, rows ``[B, P]`` of mean 0: ``[B, V]``.
+
+        Not the normal density of one-hot rows, which makes two rare categories that meet a few times inseparable.
+        """
+        prior = self.mean[own].clamp(min=_LEAST_PROBABILITY)
+        prior = torch.maximum(self.mean[own] + x @ self.weights[:, own], _LEAST_SHARE * prior)
+        told = x @ self.likelihood[:, own] - x[:, own] @ self.likelihood[own, own]
+        return torch.softmax(prior.log() - told - self.forms[own], 1)
 
 
-def _forms(matrix: Tensor, mean: Tensor) -> Tensor:
-    """The quadratic form of each category's one-hot row about the mean: ``[V]``."""
-    apart = torch.eye(len(mean), dtype=mean.dtype, device=mean.device) - mean
-    return ((apart @ matrix) * apart).sum(1)
+def _inverse(matrix: Tensor) -> Tensor:
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix)).contiguous()
 
 
 @dataclass
@@ -179,46 +209,48 @@ class _Chain:
         x = torch.cat(parts, 1)
         return cls(x.nan_to_num(0.0), table.codes.clone(), x.isnan(), groups)
 
-    def sweep(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw the missing categories of each column in turn, then all missing numbers at once.
+    def sweep(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> None:
+        """Draw the missing categories of each column in turn, then all missing numbers at once."""
+        x = self._drawn_categories(factors, uniform)
+        self.x = _solved(factors.precision, x, self._numbers(x), self._pull(factors, normal)) + factors.mean
 
-        The numbers, their conditional means, and what was drawn about them, both ``[B, C]``.
-        """
-        C = normal.shape[1] if self.x.shape[1] else 0
-        C = factors.root.shape[0]
-        x = self.x - factors.mean
-        if self.fresh:
+    def sweep_apart(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
+        """As `sweep`; the numbers' conditional means, and what was drawn about them, both ``[B, C]``."""
+        x, C = self._drawn_categories(factors, uniform), len(factors.root)
+        missing, pull = self._numbers(x), self._pull(factors, normal)
+        centre = _solved(factors.precision, x, missing, None)
+        noise = _solved(factors.precision, torch.zeros_like(x), missing, pull)
+        self.x = centre + noise + factors.mean
+        return centre[:, :C] + factors.mean[:C], noise[:, :C]
+
+    def _drawn_categories(self, factors: _Factors, uniform: Tensor) -> Tensor:
+        """The features about their means, with new categories."""
+        x, first_time = self.x - factors.mean, self.fresh
+        if first_time:
             # The means given the known cells, of categories too, begin the chain near its end.
-            x = _solved(factors.precision, torch.where(self.missing, 0.0, x), self.missing, None)
+            x, self.fresh = _solved(factors.precision, torch.where(self.missing, 0.0, x), self.missing, None), False
         for g, (k, first, last) in enumerate(self.groups):
-            hole = self.missing[:, first]
-            own = slice(first, last)
-            if self.fresh:
-                chance = (x[:, own] + factors.mean[own]).clamp(min=1e-4)
+            hole, own = self.missing[:, first], slice(first, last)
+            if first_time:
+                chance = (x[:, own] + factors.mean[own]).clamp(min=_LEAST_PROBABILITY)
             else:
-                rest = x @ factors.precision[:, own] - x[:, own] @ factors.precision[own, own]
-                chance = torch.softmax(factors.offset[own] - rest, 1)
+                chance = factors.chances(x, own)
             below = chance.cumsum(1)
             code = (below[:, :-1] <= uniform[:, g : g + 1] * below[:, -1:]).sum(1)
             one_hot = torch.nn.functional.one_hot(code, last - first).to(x.dtype) - factors.mean[own]
             x[:, own] = torch.where(hole[:, None], one_hot, x[:, own])
             self.codes[:, k] = torch.where(hole, code.to(self.codes.dtype), self.codes[:, k])
-        missing = self.missing.clone()
-        missing[:, C:] = False
-        numbers = missing[:, :C]
-        pull = torch.zeros_like(x)
-        pull[:, :C] = normal[:, :C] @ factors.root.T
-        both = _solved(
-            factors.precision,
-            torch.cat([x, torch.zeros_like(x)]),
-            torch.cat([missing, missing]),
-            torch.cat([torch.zeros_like(x), pull]),
-        )
-        centre, noise = both[: len(x)], both[len(x) :, :C] * numbers
-        x = centre.clone()
-        x[:, :C] += noise
-        self.x, self.fresh = x + factors.mean, False
-        return centre[:, :C] + factors.mean[:C], noise
+        return x
+
+    def _numbers(self, x: Tensor) -> Tensor:
+        """The missing features that are numbers, bool ``[B, P]``."""
+        first = self.groups[0][1] if self.groups else x.shape[1]
+        return self.missing & (torch.arange(x.shape[1], device=x.device) < first)
+
+    def _pull(self, factors: _Factors, normal: Tensor) -> Tensor:
+        """Normal rows whose covariance is the precision of the numbers; 0 elsewhere: ``[B, P]``."""
+        C = len(factors.root)
+        return torch.nn.functional.pad(normal[:, :C] @ factors.root.T, (0, len(factors.mean) - C))
 
 
 def _solved(precision: Tensor, x: Tensor, missing: Tensor, pull: Tensor | None) -> Tensor:
