@@ -60,21 +60,26 @@ class FirstDraws:
 
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name, for a model file."""
-        found = {"columns": self.columns, **vars(self.joint)}
+        found = {
+            "joint.columns": self.columns,
+            **{f"joint.{name}": tensor for name, tensor in vars(self.joint).items()},
+        }
         for m, joint in enumerate(self.refits):
-            found |= {f"refits.{m}.{name}": tensor for name, tensor in vars(joint).items()}
+            found |= {f"joint_refits.{m}.{name}": tensor for name, tensor in vars(joint).items()}
         return found
 
     @classmethod
-    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> FirstDraws:
-        """The inverse of `tensors`."""
-        tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
-        number = len({name.split(".")[1] for name in tensors if name.startswith("refits.")})
+    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> FirstDraws | None:
+        """The inverse of `tensors`, which may be among others; None where they are not."""
+        if "joint.columns" not in tensors:
+            return None
 
-        def joint(prefix: str) -> NormalDraws:
-            return NormalDraws(tensors[f"{prefix}mean"], tensors[f"{prefix}covariance"])
+        def joint(name: str) -> NormalDraws:
+            return NormalDraws(tensors[f"{name}.mean"].to(device), tensors[f"{name}.covariance"].to(device))
 
-        return cls(tensors["columns"], joint(""), [joint(f"refits.{m}.") for m in range(number)])
+        number = sum(name.startswith("joint_refits.") and name.endswith(".mean") for name in tensors)
+        refits = [joint(f"joint_refits.{m}") for m in range(number)]
+        return cls(tensors["joint.columns"].to(device), joint("joint"), refits)
 
 
 def narrow(table: EncodedTable) -> EncodedTable:

@@ -240,7 +240,7 @@ class ColumnStates(Method):
         if self._blend is not None:
             weights |= {f"blend.{name}": tensor for name, tensor in self._blend.tensors().items()}
         if self._first is not None:
-            weights |= {f"joint.{name}": tensor for name, tensor in self._first.tensors().items()}
+            weights |= self._first.tensors()
         for m, network in enumerate(self._refits):
             weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
         categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
@@ -256,8 +256,7 @@ class ColumnStates(Method):
         self._networks = Networks(generator, imputer)
         blend = part(weights, "blend")
         self._blend = Blend.of(blend, self.device) if blend else None
-        first = part(weights, "joint")
-        self._first = FirstDraws.of(first, self.device) if first else None
+        self._first = FirstDraws.of(weights, self.device)
         refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
         numbers = sorted({int(name.partition(".")[0]) for name in refits})
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]
