@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
-from missdiff_fast._engine import first_draws
+from missdiff_fast._engine import joint_draws
 from missdiff_fast._engine.backend import Backend, ReferenceBackend
-from missdiff_fast._engine.first_draws import FirstDraws, narrow
+from missdiff_fast._engine.joint_draws import JointDraws, narrow
 from missdiff_fast._engine.normal_draws import NormalDraws
 from missdiff_fast.config import BlendConfig, Config
 from missdiff_fast.table.encoded import EncodedTable, Layout
@@ -64,7 +64,7 @@ def test_draws_of_few_rows_keep_the_relations() -> None:
         model = MissDiff(**{**SMALL, "random_state": seed}, refits=5).fit(table)
         for name in lost:
             lost[name] += (truth - _relations(model.impute_draws(table, 5))) / 3
-            model._method._first = None  # type: ignore[attr-defined]
+            model._method._joint = None  # type: ignore[attr-defined]
     assert (np.abs(lost["joint"]) < 0.08).all()
     assert (lost["network"] > 0.2).all()
 
@@ -114,7 +114,7 @@ def test_rare_categories_that_meet_a_few_times_stay_apart() -> None:
 
 def test_a_row_is_drawn_alone(any_backend: Backend) -> None:
     _, holed = _encoded(700)
-    joint = FirstDraws(torch.ones(4, dtype=torch.bool), NormalDraws.fit(holed, any_backend, 0))
+    joint = JointDraws(torch.ones(4, dtype=torch.bool), NormalDraws.fit(holed, any_backend, 0))
     whole = joint.fill(holed, any_backend, 7)
     some = joint.fill(holed.rows(slice(300, 500)), any_backend, 7, first_row=300)
     torch.testing.assert_close(whole.continuous[300:500], some.continuous, atol=1e-5, rtol=0)
@@ -126,7 +126,7 @@ def test_a_row_is_drawn_alone(any_backend: Backend) -> None:
 def test_only_the_chosen_columns_are_drawn() -> None:
     _, holed = _encoded(300)
     columns = torch.tensor([True, False, True, False])
-    joint = FirstDraws(columns, NormalDraws.fit(holed, ReferenceBackend(), 0))
+    joint = JointDraws(columns, NormalDraws.fit(holed, ReferenceBackend(), 0))
     drawn = joint.fill(holed, ReferenceBackend(), 7)
     assert drawn.observed()[:, columns].all()
     assert torch.equal(drawn.observed()[:, ~columns], holed.observed()[:, ~columns])
@@ -142,22 +142,22 @@ def test_residuals_and_places_have_no_features_and_columns_that_they_belong_to_n
     layout = Layout(4, (3, 2, 5), partners=(5,), parents=((0, 1),))
     table = EncodedTable(torch.zeros(7, 4), torch.zeros(7, 3, dtype=torch.int16), layout)
     assert narrow(table).layout == Layout(3, (3, 2))
-    assert first_draws._candidates(layout).tolist() == [False, False, True, False, True, False, False]
+    assert joint_draws._candidates(layout).tolist() == [False, False, True, False, True, False, False]
 
 
 def test_a_network_draws_where_it_is_clearly_better() -> None:
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(400, 3, generator=generator, dtype=torch.float64)
     counted = torch.ones(400, 3, dtype=torch.bool)
-    assert first_draws._better(noise, counted).all()
-    assert not first_draws._better(noise - 0.5, counted).any()
-    assert first_draws._better(noise + torch.tensor([-1.0, 1.0, 1.0]), counted).tolist() == [False, True, True]
+    assert joint_draws._better(noise, counted).all()
+    assert not joint_draws._better(noise - 0.5, counted).any()
+    assert joint_draws._better(noise + torch.tensor([-1.0, 1.0, 1.0]), counted).tolist() == [False, True, True]
 
 
 def test_energy_scores_are_those_of_the_definition() -> None:
     layout = Layout(1, (3,))
     drawn = torch.tensor([[[0.0, 1.0]], [[0.5, 1.0]], [[1.0, 2.0]]], dtype=torch.float64)
-    found = first_draws._energy(drawn, torch.tensor([[0.0, 1.0]], dtype=torch.float64), layout)
+    found = joint_draws._energy(drawn, torch.tensor([[0.0, 1.0]], dtype=torch.float64), layout)
     torch.testing.assert_close(found, torch.tensor([[0.5 - 2.0 / 6, 1 / 3 - 2 / 6]], dtype=torch.float64))
 
 
@@ -184,7 +184,7 @@ def test_without_draws_and_of_many_rows_the_network_draws_alone() -> None:
 def test_saved_models_draw_the_same(tmp_path: Path, refits: int) -> None:
     table = _frame()
     model = MissDiff(**SMALL, refits=refits).fit(table)
-    assert model._method._first is not None
+    assert model._method._joint is not None
     model.save(tmp_path / "m")
     drawn = model.impute_draws(table, 3)
     for one, other in zip(drawn, MissDiff.load(tmp_path / "m").impute_draws(table, 3), strict=True):

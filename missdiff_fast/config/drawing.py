@@ -69,7 +69,7 @@ class BlendConfig:
     is fitted to tables of at most ``rows_per_feature`` rows for each feature, and of at most ``features`` features,
     whose cube is its cost; each column's weight in the average follows from the errors on rows held out. 0
     ``rows_per_feature`` is none. With ``draws``, `missdiff_fast.MissDiff.impute_draws` draws the columns that such a
-    distribution draws better on rows held out from it; see `missdiff_fast._engine.first_draws`.
+    distribution draws better on rows held out from it; see `missdiff_fast._engine.joint_draws`.
 
     Examples
     --------

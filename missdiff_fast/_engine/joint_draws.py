@@ -1,4 +1,4 @@
-"""Which missing cells are drawn of a joint normal distribution before the network draws the others."""
+"""Which missing cells are drawn from a joint normal distribution, after the network has drawn the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PRIOR_CELLS = 50  # that all columns' mean difference counts for in each column
 
 
 @dataclass(frozen=True)
-class FirstDraws:
+class JointDraws:
     """Draws of some columns' missing cells from a joint normal distribution.
 
     Parameters
@@ -42,6 +42,17 @@ class FirstDraws:
     columns: Tensor
     joint: NormalDraws
     refits: Sequence[NormalDraws] = ()
+
+    def with_others(self, table: EncodedTable, scores: Tensor, codes: Tensor) -> EncodedTable:
+        """The table with the missing cells of the columns that are not drawn taken from ``[N, C]`` and ``[N, K]``."""
+        C = table.layout.num_continuous
+        numbers = table.continuous.isnan() & ~self.columns[:C]
+        categories = (table.codes < 0) & ~self.columns[C:]
+        return EncodedTable(
+            torch.where(numbers, scores.to(table.continuous), table.continuous),
+            torch.where(categories, codes.to(table.codes), table.codes),
+            table.layout,
+        )
 
     def fill(
         self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0, refit: int | None = None
@@ -69,7 +80,7 @@ class FirstDraws:
         return found
 
     @classmethod
-    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> FirstDraws | None:
+    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> JointDraws | None:
         """The inverse of `tensors`, which may be among others; None where they are not."""
         if "joint.columns" not in tensors:
             return None
@@ -95,6 +106,7 @@ def choose_columns(
     table: EncodedTable,
     shown: Callable[[EncodedTable], EncodedTable],
     decode: Callable[[Tensor], tuple[Tensor, Tensor]],
+    decode_table: Callable[[EncodedTable], tuple[Tensor, Tensor]],
     ranks: Sequence[Tensor],
     solver: SolverConfig,
     backend: Backend,
@@ -117,6 +129,8 @@ def choose_columns(
         Adds what the network sees and the table does not have, the atoms.
     decode : callable
         The places of the numbers' values and the codes of encoded rows, int32 ``[B, C]`` and int16 ``[B, K]``.
+    decode_table : callable
+        The same of a table without atoms.
     ranks : sequence of Tensor
         The rank of each value of each number, from 0 to 1.
     solver : SolverConfig
@@ -132,18 +146,17 @@ def choose_columns(
         bool ``[J]``.
     """
     layout, candidates = table.layout, _candidates(table.layout)
-    everything, table = FirstDraws(candidates.to(table.device), joint), table.rows(slice(_ROWS))
-    truth = _decoded(table, shown, decode, ranks)
+    everything, table = JointDraws(candidates.to(table.device), joint), table.rows(slice(_ROWS))
+    truth = _ranked(decode_table(table), ranks, layout)
     observed, gains, counted = table.observed().cpu() & candidates, [], []
     usual = _usual(truth, observed, layout)
     for k, (hidden, piece) in enumerate(_hidden(table, backend, seed), 1):
         copies = piece.rows(torch.arange(len(piece), device=table.device).repeat(_DRAWS))
-        drawn = []
-        for known in (copies, everything.fill(copies, backend, derive(seed, "joint", k))):
-            parts = draw(network, shown(known), solver, backend, derive(seed, "joint", k))
-            drawn.append(torch.cat([_ranked(decode(x), ranks, layout) for _, _, x in parts]))
-        ours, theirs = (_energy(d.unflatten(0, (_DRAWS, -1)), truth, layout) for d in drawn)
-        gains.append((ours - theirs) / usual)
+        parts = draw(network, shown(copies), solver, backend, derive(seed, "joint", k))
+        ours = torch.cat([_ranked(decode(x), ranks, layout) for _, _, x in parts])
+        theirs = _ranked(decode_table(everything.fill(copies, backend, derive(seed, "joint", k))), ranks, layout)
+        scores = [_energy(drawn.unflatten(0, (_DRAWS, -1)), truth, layout) for drawn in (ours, theirs)]
+        gains.append((scores[0] - scores[1]) / usual)
         counted.append(hidden.cpu() & candidates)
     return (_better(torch.cat(gains), torch.cat(counted)) & candidates).to(table.device)
 
@@ -193,18 +206,6 @@ def _hidden(table: EncodedTable, backend: Backend, seed: int) -> Iterator[tuple[
         hidden = observed & (layout.with_residuals(states) == HIDDEN)
         continuous = table.continuous.masked_fill(hidden[:, :C], torch.nan)
         yield hidden, EncodedTable(continuous, table.codes.masked_fill(hidden[:, C:], MISSING_CODE), layout)
-
-
-def _decoded(
-    table: EncodedTable,
-    shown: Callable[[EncodedTable], EncodedTable],
-    decode: Callable[[Tensor], tuple[Tensor, Tensor]],
-    ranks: Sequence[Tensor],
-) -> Tensor:
-    """Ranks and codes of observed cells, ``[N, J]``; those of missing cells mean nothing."""
-    wide = shown(table)
-    x = torch.cat([wide.continuous.nan_to_num(0.0), wide.one_hot(wide.continuous.dtype)], 1)
-    return _ranked(decode(x), ranks, table.layout)
 
 
 def _ranked(decoded: tuple[Tensor, Tensor], ranks: Sequence[Tensor], layout: Layout) -> Tensor:
