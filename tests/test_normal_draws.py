@@ -142,7 +142,7 @@ def test_residuals_and_places_have_no_features_and_columns_that_they_belong_to_n
     layout = Layout(4, (3, 2, 5), partners=(5,), parents=((0, 1),))
     table = EncodedTable(torch.zeros(7, 4), torch.zeros(7, 3, dtype=torch.int16), layout)
     assert narrow(table).layout == Layout(3, (3, 2))
-    assert joint_draws._candidates(layout).tolist() == [False, False, True, False, True, False, False]
+    assert joint_draws.candidates(layout).tolist() == [False, False, True, False, True, False, False]
 
 
 def test_a_network_draws_where_it_is_clearly_better() -> None:

@@ -145,10 +145,10 @@ def choose_columns(
     Tensor
         bool ``[J]``.
     """
-    layout, candidates = table.layout, _candidates(table.layout)
-    everything, table = JointDraws(candidates.to(table.device), joint), table.rows(slice(_ROWS))
+    layout, possible = table.layout, candidates(table.layout)
+    everything, table = JointDraws(possible.to(table.device), joint), table.rows(slice(_ROWS))
     truth = _ranked(decode_table(table), ranks, layout)
-    observed, gains, counted = table.observed().cpu() & candidates, [], []
+    observed, gains, counted = table.observed().cpu() & possible, [], []
     usual = _usual(truth, observed, layout)
     for k, (hidden, piece) in enumerate(_hidden(table, backend, seed), 1):
         copies = piece.rows(torch.arange(len(piece), device=table.device).repeat(_DRAWS))
@@ -157,8 +157,8 @@ def choose_columns(
         theirs = _ranked(decode_table(everything.fill(copies, backend, derive(seed, "joint", k))), ranks, layout)
         scores = [_energy(drawn.unflatten(0, (_DRAWS, -1)), truth, layout) for drawn in (ours, theirs)]
         gains.append((scores[0] - scores[1]) / usual)
-        counted.append(hidden.cpu() & candidates)
-    return (_better(torch.cat(gains), torch.cat(counted)) & candidates).to(table.device)
+        counted.append(hidden.cpu() & possible)
+    return (_better(torch.cat(gains), torch.cat(counted)) & possible).to(table.device)
 
 
 def _usual(truth: Tensor, observed: Tensor, layout: Layout) -> Tensor:
@@ -183,7 +183,7 @@ def _better(gains: Tensor, counted: Tensor) -> Tensor:
     return ((gains * weights).sum(0) + _PRIOR_CELLS * common) / (count + _PRIOR_CELLS) > -_MARGIN * error
 
 
-def _candidates(layout: Layout) -> Tensor:
+def candidates(layout: Layout) -> Tensor:
     """The columns that have a feature, and no residual and no places that follow from them: bool ``[J]``."""
     found = has_features(layout)
     found[layout.residuals()] = False

@@ -15,12 +15,12 @@ from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.calibration import calibrate, weighted
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
-from missdiff_fast._engine.joint_draws import JointDraws, choose_columns, narrow
+from missdiff_fast._engine.joint_draws import JointDraws, candidates, choose_columns, narrow
 from missdiff_fast._engine.joint_normal import num_features
 from missdiff_fast._engine.length import as_chosen
 from missdiff_fast._engine.normal_draws import NormalDraws
 from missdiff_fast._engine.random import derive, make_key, seeded
-from missdiff_fast._engine.refinement import Networks, run_phases
+from missdiff_fast._engine.refinement import MIN_ROWS_TO_HOLD_OUT, Networks, run_phases
 from missdiff_fast._engine.refits import bootstrap, refit
 from missdiff_fast._engine.sampling import draw, most_probable
 from missdiff_fast._engine.tiling import TILE, tiles
@@ -108,22 +108,29 @@ class ColumnStates(Method):
     def _fit_joint(
         self, table: EncodedTable, trained: EncodedTable, held_out: EncodedTable | None, seed: int
     ) -> JointDraws | None:
-        """The columns that a joint normal distribution draws, and the distributions of all rows and of the refits'."""
-        backend, solver = self.backend, replace(self.config.solver, steps=self.conditional_steps)
+        """The columns that a joint normal distribution draws, and the distributions of all rows and of the refits'.
+
+        Where no rows are held out nothing tells which draws are better: the network's of rows that it was trained on
+        always seem so. Of very few rows the simpler distribution draws then, of others the network.
+        """
+        backend, plain = self.backend, self.wide.layout
+        if held_out is None and len(trained) >= MIN_ROWS_TO_HOLD_OUT:
+            return None
         joint = NormalDraws.fit(narrow(self.atoms.removed(trained)), backend, seed)
-        compared = self.atoms.removed(trained if held_out is None else held_out)
-        columns = choose_columns(
-            self._networks.generator,
-            joint,
-            compared,
-            self.atoms.add,
-            lambda x: self._decoded(x, self.atoms.layout),
-            self._decoded_table,
-            self.codec.ranks(),
-            solver,
-            backend,
-            seed,
-        )
+        columns = candidates(plain).to(self.device)
+        if held_out is not None:
+            columns = choose_columns(
+                self._networks.generator,
+                joint,
+                self.atoms.removed(held_out),
+                self.atoms.add,
+                lambda x: self._decoded(x, self.atoms.layout),
+                self._decoded_table,
+                self.codec.ranks(),
+                replace(self.config.solver, steps=self.conditional_steps),
+                backend,
+                seed,
+            )
         if not bool(columns.any()):
             return None
         rows = narrow(self.atoms.removed(table))
