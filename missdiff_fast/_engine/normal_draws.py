@@ -19,6 +19,7 @@ _STEPS = 15  # of the solver of a row's conditional distribution
 _RIDGE = 1e-3, 0.5  # added to variances of 1: a constant, and a multiple of features per row
 _MOST_ROWS = 8192  # to learn from
 _MOST_CATEGORIES = 64  # of a column that has features
+_MOST_WORK = 3e8  # rows times the square of features
 _TILE = 256  # rows of a call
 _LEAST_VARIANCE = 1e-3  # that the ridge is a share of
 _LEAST_PROBABILITY = 1e-4  # of a category
@@ -53,6 +54,16 @@ class NormalDraws:
 
     mean: Tensor
     covariance: Tensor
+
+    @staticmethod
+    def affordable(num_rows: int, layout: Layout) -> bool:
+        """Whether to fit takes no more than about half a minute on one core.
+
+        >>> NormalDraws.affordable(2500, Layout(122)), NormalDraws.affordable(8000, Layout(300))
+        (True, False)
+        """
+        width = layout.num_continuous + sum(last - first for _, first, last in _groups(layout))
+        return min(num_rows, _MOST_ROWS) * width**2 <= _MOST_WORK
 
     @classmethod
     def fit(cls, table: EncodedTable, backend: Backend, seed: int, start: NormalDraws | None = None) -> NormalDraws:

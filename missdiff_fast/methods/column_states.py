@@ -116,7 +116,10 @@ class ColumnStates(Method):
         backend, plain = self.backend, self.wide.layout
         if held_out is None and len(trained) >= MIN_ROWS_TO_HOLD_OUT:
             return None
-        joint = NormalDraws.fit(narrow(self.atoms.removed(trained)), backend, seed)
+        rows = narrow(self.atoms.removed(trained))
+        if not NormalDraws.affordable(len(table), rows.layout):
+            return None
+        joint = NormalDraws.fit(rows, backend, seed)
         columns = candidates(plain).to(self.device)
         if held_out is not None:
             columns = choose_columns(
