@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +86,7 @@ class JointDraws:
             return None
 
         def joint(name: str) -> NormalDraws:
-            return NormalDraws(tensors[f"{name}.mean"].to(device), tensors[f"{name}.covariance"].to(device))
+            return NormalDraws(*(tensors[f"{name}.{field.name}"].to(device) for field in fields(NormalDraws)))
 
         number = sum(name.startswith("joint_refits.") and name.endswith(".mean") for name in tensors)
         refits = [joint(f"joint_refits.{m}") for m in range(number)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ _MOST_CATEGORIES = 64  # of a column that has features
 _MOST_WORK = 3e8  # rows times the square of features
 _TILE = 256  # rows of a call
 _LEAST_VARIANCE = 1e-3  # that the ridge is a share of
+_SCALES = 0.2, 1.2  # least and greatest factor of a drawn number's distance from its mean
 _LEAST_PROBABILITY = 1e-4  # of a category
 _LEAST_SHARE = 0.1  # of a category's probability, that no other categories take from it: linear ones can be negative
 
@@ -38,7 +39,10 @@ class NormalDraws:
     mean : Tensor
         Of each feature, float64 ``[P]``.
     covariance : Tensor
-        Of the features, float64 ``[P, P]``.
+        Of the features, with a ridge, float64 ``[P, P]``.
+    scale : Tensor
+        What a drawn number's distance from its conditional mean is multiplied by, because the ridge adds to it:
+        float64 ``[C]``.
 
     Examples
     --------
@@ -54,6 +58,7 @@ class NormalDraws:
 
     mean: Tensor
     covariance: Tensor
+    scale: Tensor
 
     @staticmethod
     def affordable(num_rows: int, layout: Layout) -> bool:
@@ -93,7 +98,7 @@ class NormalDraws:
             seen = chain.missing.logical_not()
             mean = (chain.x * seen).sum(0) / seen.sum(0).clamp(min=1)
             variance = ((chain.x - mean).square() * seen).sum(0) / seen.sum(0).clamp(min=1)
-            start = cls(mean, torch.diag(variance + _RIDGE[0]))
+            start = cls(mean, torch.diag(variance + _RIDGE[0]), torch.ones_like(mean[:C]))
         joint = start
         rows = torch.arange(n, device=table.device)
         keys = make_keys(derive(seed, "joint"), 2 * (burn + averaged), table.device)
@@ -111,8 +116,8 @@ class NormalDraws:
             first, second = torch.lerp(first, z.mean(0), share), torch.lerp(second, moment / n, share)
             covariance = second - torch.outer(first, first)
             variances = covariance.diagonal().clamp(min=_LEAST_VARIANCE)
-            joint = cls(first, covariance + torch.diag(ridge * variances))
-        return joint
+            joint = cls(first, covariance + torch.diag(ridge * variances), joint.scale)
+        return replace(joint, scale=chain.errors(_Factors.of(joint, table.layout)) * (1 + P / max(1, n)) ** 0.5)
 
     def draw(self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0) -> EncodedTable:
         """The table with the missing cells of all columns that have features drawn; row i depends on (seed, i) alone.
@@ -130,11 +135,12 @@ class NormalDraws:
             for s in range(_SWEEPS if chain.groups else 1):
                 uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[2 * s]).double()
                 normal = backend.normal(rows, max(1, C), keys[2 * s + 1]).double()
-                chain.sweep(factors, uniform, normal)
+                if s < _SWEEPS - 1 and chain.groups:
+                    chain.sweep(factors, uniform, normal)
+            centre, noise = chain.sweep_apart(factors, uniform, normal)
+            numbers = (centre + self.scale * noise).to(continuous.dtype)
             own = slice(0, end - begin)
-            continuous[begin:end] = torch.where(
-                piece.continuous.isnan(), chain.x[:, :C].to(continuous.dtype), piece.continuous
-            )[own]
+            continuous[begin:end] = torch.where(piece.continuous.isnan(), numbers, piece.continuous)[own]
             codes[begin:end] = torch.where(piece.codes < 0, chain.codes, piece.codes)[own]
         return EncodedTable(continuous, codes, layout)
 
@@ -233,6 +239,14 @@ class _Chain:
         noise = _solved(factors.precision, torch.zeros_like(x), missing, pull)
         self.x = centre + noise + factors.mean
         return centre[:, :C] + factors.mean[:C], noise[:, :C]
+
+    def errors(self, factors: _Factors) -> Tensor:
+        """Root mean square errors of the known numbers given all other cells, in the distribution's units: ``[C]``."""
+        C = len(factors.root)
+        pulled = ((self.x - factors.mean) @ factors.precision)[:, :C] * factors.precision.diagonal()[:C].rsqrt()
+        known = ~self.missing[:, :C]
+        mean = (pulled.square() * known).sum(0) / known.sum(0).clamp(min=1)
+        return mean.sqrt().clamp(*_SCALES)
 
     def _drawn_categories(self, factors: _Factors, uniform: Tensor) -> Tensor:
         """The features about their means, with new categories."""
