@@ -200,3 +200,17 @@ def test_older_settings_draw_by_the_network_alone() -> None:
     assert Config.from_dict(old).blend == BlendConfig(draws=False)
     with pytest.raises(ValueError, match=r"blend\.draws must be True or False"):
         BlendConfig(draws=1)  # type: ignore[arg-type]
+
+
+def test_columns_that_nearly_determine_one_another_are_drawn_no_wider_than_they_are(any_backend: Backend) -> None:
+    generator = torch.Generator().manual_seed(6)
+    common = torch.randn(300, 1, generator=generator)
+    x = common + 0.15 * torch.randn(300, 30, generator=generator)
+    x = (x - x.mean(0)) / x.std(0)
+    joint = NormalDraws.fit(EncodedTable(x, torch.zeros(300, 0, dtype=torch.int16), Layout(30)), any_backend, 0)
+    holed = x.clone()
+    holed[:, 0] = torch.nan
+    table = EncodedTable(holed, torch.zeros(300, 0, dtype=torch.int16), Layout(30))
+    draws = torch.stack([joint.draw(table, any_backend, seed).continuous[:, 0] for seed in range(20)])
+    error = float((draws.mean(0) - x[:, 0]).square().mean().sqrt())
+    assert 0.8 * error < float(draws.std(0).mean()) < 1.2 * error  # twice as wide without the scale
