@@ -13,6 +13,9 @@ from missdiff_fast._checks import (
     check_share,
 )
 
+_STEPS = 5000  # of tables with up to _LARGE rows
+_LARGE = 32_000
+
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
@@ -101,18 +104,24 @@ class TrainingConfig:
         return self.steps is None and self.epochs is None
 
     def resolve(self, num_rows: int) -> tuple[int, int]:
-        """Steps and batch size for a table: at most 4,000 steps of 256 rows; for a small table about 200 epochs.
+        """Steps and batch size for a table.
+
+        A small table gets about 200 epochs, others 5,000 steps of 256 rows, and one of more than 32,000 rows more
+        steps, by the cube root of the number of rows.
 
         >>> TrainingConfig().resolve(16_000)
-        (4000, 256)
+        (5000, 256)
         >>> TrainingConfig(effort=2.0).resolve(16_000)
-        (8000, 256)
+        (10000, 256)
+        >>> TrainingConfig().resolve(256_000)
+        (10000, 256)
         """
         batch_size = self.batch_size
         if batch_size is None:
             batch_size = max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
-        return steps or max(1, round(self.effort * min(4000, max(500, 200 * num_rows // batch_size)))), batch_size
+        most = _STEPS * max(1.0, num_rows / _LARGE) ** (1 / 3)
+        return steps or max(1, round(self.effort * min(most, max(500, 200 * num_rows // batch_size)))), batch_size
 
 
 @dataclass(frozen=True)

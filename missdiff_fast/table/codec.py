@@ -352,12 +352,12 @@ class Codec:
         self.category_values(column)
         return self.schema.categorical.index(column)
 
-    def atoms(self, share: float, count: int, budget: int, layout: Layout | None = None) -> Atoms:
+    def atoms(self, share: float, count: int, budget: int, spike: float = 0.0, layout: Layout | None = None) -> Atoms:
         """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`.
 
         ``layout`` is the codec's by default.
         """
-        return Atoms(self._continuous, self.layout if layout is None else layout, share, count, budget)
+        return Atoms(self._continuous, self.layout if layout is None else layout, share, count, budget, spike)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""
