@@ -40,6 +40,7 @@ _PURPOSES = (
     "refit",
     "bootstrap",
     "check",
+    "joint",
 )
 _LOCK = threading.Lock()
 

@@ -22,7 +22,7 @@ from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
-_MIN_ROWS_TO_HOLD_OUT = 200
+MIN_ROWS_TO_HOLD_OUT = 200
 _DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # rows drawn to measure a network, and the most table rows compared
 _RARE = 100  # a column observed less often keeps all its cells in training
 
@@ -134,7 +134,7 @@ def run_phases(
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
     """Split off a twentieth of the rows, at most 1,000, to measure losses on; a small table keeps all."""
-    if len(table) < _MIN_ROWS_TO_HOLD_OUT:
+    if len(table) < MIN_ROWS_TO_HOLD_OUT:
         return table, None
     observed = table.observed()
     spare = (~observed[:, observed.sum(0) < _RARE].any(1)).nonzero()[:, 0]

@@ -18,6 +18,12 @@ from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
 
+def bootstrap(table: EncodedTable, seed: int, number: int) -> EncodedTable:
+    """As many rows as the table has, drawn with replacement: those of the refit of this number."""
+    generator = torch.Generator().manual_seed(derive(derive(seed, "refit", number), "bootstrap"))
+    return table.rows(torch.randint(len(table), (len(table),), generator=generator).to(table.device))
+
+
 def refit(
     network: Denoiser,
     table: EncodedTable,
@@ -68,9 +74,7 @@ def refit(
         Training diverged.
     """
     training, refits = config.training, config.refits
-    seed = derive(seed, "refit", number)
-    rows = torch.randint(len(table), (len(table),), generator=torch.Generator().manual_seed(derive(seed, "bootstrap")))
-    table = table.rows(rows.to(table.device))
+    table, seed = bootstrap(table, seed, number), derive(seed, "refit", number)
     steps, batch_size = training.resolve(len(table))
     rounds = refits.rounds if refined else 1
     phase = Phase(

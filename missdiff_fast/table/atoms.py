@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 
 import numpy as np
 import torch
@@ -98,10 +97,9 @@ class Atoms:
         self.plain = layout
         # Of a column that few rows observe, few cells would have to teach many categories.
         enough = _OBSERVED * max((column.count for column in columns), default=0)
-        chosen = [i for i, column in enumerate(columns) if column.count >= enough]
-        found = [_frequent(columns[i], share, count) for i in chosen]
-        spiky = [len(shares) > 0 and shares.max() >= spike for _, shares in found]
-        chosen, found = [list(compress(kind, spiky)) for kind in (chosen, found)]
+        often = {i: _frequent(column, share, count) for i, column in enumerate(columns) if column.count >= enough}
+        chosen = [i for i, (_, shares) in often.items() if shares.max(initial=0.0) >= spike]
+        found = [often[i] for i in chosen]
         shares = np.concatenate([np.empty(0), *(shares for _, shares in found)])
         kept = shares >= _LARGE
         kept[np.argsort(-shares, kind="stable")[:budget]] = True  # of equal ones, those of the first columns
@@ -128,6 +126,10 @@ class Atoms:
                 code = code.masked_fill(unseen, len(column.bins))
             codes.append(code[:, None])
         return EncodedTable(table.continuous, torch.cat(codes, 1), self.layout, table.values)
+
+    def removed(self, table: EncodedTable) -> EncodedTable:
+        """The table without the categorical columns of the atoms: the inverse of `add`."""
+        return EncodedTable(table.continuous, table.codes[:, : self.plain.num_categorical], self.plain, table.values)
 
     def settle(self, bin_index: Tensor, codes: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Decoded cells whose numbers are the atoms that were drawn, or where none was drawn no atom.
