@@ -11,7 +11,7 @@ import torch
 
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import Backend
-from missdiff_fast._engine.calibration import calibrate, weighted
+from missdiff_fast._engine.calibration import Calibration, calibrate
 from missdiff_fast._engine.sampling import draw_categories, fill
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import CalibrationConfig, Config
@@ -57,9 +57,9 @@ def test_weights_correct_the_shares(any_backend: Backend) -> None:
     # A new network gives all categories of a column the same probability.
     torch.manual_seed(0)
     network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
-    log_weights = calibrate(network, table, Config(), any_backend, 0)
+    calibration = calibrate(network, table, Config(), any_backend, 0)
     nothing = unknown(20_000, LAYOUT, torch.device("cpu"))
-    drawn = [fill(n, nothing, Config().solver, any_backend, 1) for n in (network, weighted(network, log_weights))]
+    drawn = [fill(n, nothing, Config().solver, any_backend, 1) for n in (network, calibration.network(network))]
     before, after = ((_shares(rows) - SHARES).abs().max() for rows in drawn)
     assert before > 0.3
     assert after < 0.03
@@ -70,9 +70,9 @@ def test_missing_cells_count_as_drawn_given_the_observed_ones(any_backend: Backe
     torch.manual_seed(0)
     network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
     table.codes[table.codes[:, 0] > 0, 1] = -1
-    log_weights = calibrate(network, table, Config(), any_backend, 0)
+    calibration = calibrate(network, table, Config(), any_backend, 0)
     drawn = fill(
-        weighted(network, log_weights), unknown(20_000, LAYOUT, torch.device("cpu")), Config().solver, any_backend, 1
+        calibration.network(network), unknown(20_000, LAYOUT, torch.device("cpu")), Config().solver, any_backend, 1
     )
     # 70 % of the rows have the observed share, .1; the network gives .5 to the others.
     assert float(_shares(drawn)[4]) == pytest.approx(0.7 * 0.1 + 0.3 * 0.5, abs=0.03)
@@ -81,7 +81,63 @@ def test_missing_cells_count_as_drawn_given_the_observed_ones(any_backend: Backe
 def test_no_rounds_are_no_weights(any_backend: Backend) -> None:
     config = replace(Config(), calibration=CalibrationConfig(rounds=0))
     network = Denoiser(LAYOUT, width=16, blocks=1)
-    assert not calibrate(network, _table(300), config, any_backend, 0).any()
+    calibration = calibrate(network, _table(300), config, any_backend, 0)
+    assert calibration.network(network) is network
+    scores = torch.randn(5, 1)
+    assert calibration.scores(scores) is scores
+
+
+@pytest.mark.parametrize("rows", [99, 4000])
+def test_scores_get_the_quantiles_of_the_table(any_backend: Backend, rows: int) -> None:
+    # A new network draws narrower scores than normal ones around 0; those of this table are around 1.
+    torch.manual_seed(0)
+    network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table(rows)
+    table = replace(table, continuous=table.continuous + 1)
+    calibration = calibrate(network, table, Config(), any_backend, 0)
+    drawn = fill(network, unknown(20_000, LAYOUT, torch.device("cpu")), Config().solver, any_backend, 1).continuous
+    at = torch.tensor([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+    wanted, before = table.continuous[:, 0].quantile(at), drawn[:, 0].quantile(at)
+    after = calibration.scores(drawn)[:, 0].quantile(at)
+    assert (before - wanted).abs().max() > 0.5
+    if rows == 99:  # too few to tell their quantiles
+        assert torch.equal(after, before)
+    else:
+        torch.testing.assert_close(after, wanted, atol=0.08, rtol=0)
+
+
+def test_corrected_scores_keep_their_order() -> None:
+    drawn, wanted = torch.tensor([[-1.0, 0.0, 0.0, 2.0]]), torch.tensor([[-2.0, -1.0, 1.0, 1.5]])
+    calibration = Calibration(torch.zeros(0), drawn, wanted)
+    scores = torch.tensor([-3.0, -1.0, -0.5, -0.0001, 0.0001, 1.0, 2.0, 5.0])[:, None]
+    expected = torch.tensor([-4.0, -2.0, -1.5, -1.0001, 1.0, 1.25, 1.5, 4.5])
+    torch.testing.assert_close(calibration.scores(scores)[:, 0], expected, atol=1e-3, rtol=0)
+
+
+def test_scores_of_columns_with_atoms_and_known_cells_stay() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"paid": np.where(random.random(600) < 0.5, 0.0, random.exponential(1, 600)),
+                          "age": random.normal(60, 15, 600)})  # fmt: skip
+    model = MissDiff(steps=5, width=16, random_state=0).fit(table)
+    calibration = model._method._calibration
+    assert torch.equal(calibration.drawn[0], calibration.wanted[0])
+    assert not torch.equal(calibration.drawn[1], calibration.wanted[1])
+    assert (model.sample(50, given={"age": table["age"][0]})["age"] == table["age"][0]).all()
+
+
+def test_numbers_alone_are_calibrated() -> None:
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(800, 2)), columns=["x", "y"])
+    model = MissDiff(steps=5, width=16, random_state=0).fit(table)
+    off = [abs(model.sample(2000)[name].median() - table[name].median()) for name in table]
+    assert max(off) < 0.1
+
+
+def test_calibrations_of_older_files_have_no_quantiles() -> None:
+    data = Config().to_dict()
+    data["calibration"] = {"rounds": 3}
+    assert not Config.from_dict(data).calibration.scores
+    calibration = Calibration.of({"log_weights": torch.ones(5)}, LAYOUT, torch.device("cpu"))
+    assert torch.equal(calibration.log_weights, torch.ones(5))
+    assert calibration.drawn.shape == (1, 0)
 
 
 def test_a_model_draws_what_it_drew_before_it_was_saved(tmp_path: object) -> None:

@@ -1,8 +1,9 @@
-"""Calibration of a trained network: the categories of drawn rows get the shares that they have in the table."""
+"""Calibration of a trained network: drawn rows get the marginal distributions of the table."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,19 +14,90 @@ from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.table.encoded import EncodedTable
+from missdiff_fast.table.encoded import EncodedTable, Layout
 
 _ROWS = 1 << 15  # most rows that the last round draws, and most rows of the table whose missing cells are drawn
 _PSEUDO_COUNT = 8.0  # added to each category's count, so that rare ones do not follow chance
 _DAMPING = 0.7  # of the rounds after the first
+_QUANTILES = 64  # of a column's scores at most
+_CELLS = 50  # of the table between two quantiles at least
 
 
-def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> Tensor:
-    """Weights of the categories, with which drawn rows have them as often as the table.
+@dataclass(frozen=True)
+class Calibration:
+    """Corrections of drawn rows.
 
-    A weight multiplies the prior probability of its category, and with it the posterior at every noise level: its
-    logarithm is added to the category's logit. The shares to reach are those of the table with its missing cells drawn
-    given the observed ones, which under MAR are those of complete rows.
+    Parameters
+    ----------
+    log_weights : Tensor
+        Logarithms of the weights of the categories, float32 ``[D - C]``. A weight multiplies the prior probability of
+        its category, and with it the posterior at every noise level: the logarithm is added to the category's logit.
+    drawn, wanted : Tensor
+        Quantiles of each column's scores in drawn rows and in the table, ascending, float32 ``[C, Q]``, equal where a
+        column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in proportion.
+
+    Examples
+    --------
+    >>> calibration = Calibration.none(Layout(1, (2,)))
+    >>> calibration.scores(torch.tensor([[0.5]])).tolist()
+    [[0.5]]
+    """
+
+    log_weights: Tensor
+    drawn: Tensor
+    wanted: Tensor
+
+    @classmethod
+    def none(cls, layout: Layout, device: torch.device | None = None) -> Calibration:
+        """No corrections."""
+        quantiles = torch.zeros((layout.num_continuous, 0), device=device)
+        return cls(torch.zeros(layout.width - layout.num_continuous, device=device), quantiles, quantiles)
+
+    def network(self, network: Denoiser) -> Denoiser:
+        """The network, or where there are weights a copy of it whose categories have them."""
+        if not bool(self.log_weights.any()):
+            return network
+        network = copy.deepcopy(network)
+        first = network.num_continuous
+        with torch.no_grad():
+            network.outputs.bias[first : first + len(self.log_weights)] += self.log_weights
+        return network
+
+    def rows(self, x: Tensor, known: Tensor) -> Tensor:
+        """Encoded rows ``[B, D]`` with corrected scores where the known ones, ``[B, C]``, are NaN."""
+        own, rest = x.split([known.shape[1], x.shape[1] - known.shape[1]], 1)
+        return torch.cat([torch.where(known.isnan(), self.scores(own), own), rest], 1)
+
+    def scores(self, scores: Tensor) -> Tensor:
+        """Corrected scores, ``[B, C]``; beyond the outer quantiles all are moved as these are."""
+        if self.drawn.shape[1] == 0:
+            return scores
+        moved = torch.empty_like(scores)
+        for c, (drawn, wanted) in enumerate(zip(self.drawn, self.wanted, strict=True)):
+            x = scores[:, c].contiguous()
+            below = (torch.searchsorted(drawn, x) - 1).clamp(0, len(drawn) - 2)
+            share = (x - drawn[below]) / (drawn[below + 1] - drawn[below]).clamp(min=1e-6)
+            inside = torch.lerp(wanted[below], wanted[below + 1], share.clamp(0, 1))
+            moved[:, c] = inside + (x - drawn[-1]).clamp(min=0) + (x - drawn[0]).clamp(max=0)
+        return moved
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a model file keeps; `of` reads it back."""
+        return {"log_weights": self.log_weights, "drawn_quantiles": self.drawn, "wanted_quantiles": self.wanted}
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor], layout: Layout, device: torch.device) -> Calibration:
+        """From the tensors of a model file; older versions have no quantiles, or no weights either."""
+        none = cls.none(layout)
+        names = zip(none.tensors().items(), ("log_weights", "drawn", "wanted"), strict=True)
+        return cls(**{field: tensors.get(name, default).to(device) for (name, default), field in names})
+
+
+def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> Calibration:
+    """Corrections with which drawn rows have categories as often, and scores distributed, as the table.
+
+    The distributions to reach are those of the table with its missing cells drawn given the observed ones, which under
+    MAR are those of complete rows. Scores of columns with atoms stay as they are: their atoms are calibrated.
 
     Parameters
     ----------
@@ -39,34 +111,36 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
         The ops, the network's passes and the training step.
     seed : int
         Everything random follows from it.
-
-    Returns
-    -------
-    Tensor
-        Logarithms of the weights, float32 ``[D - C]``; 0 without any rounds.
     """
     layout = table.layout
-    weights = torch.zeros(layout.width - layout.num_continuous, device=table.device)
-    if config.calibration.rounds == 0 or not layout.cardinalities:
-        return weights
-    wanted = _shares(_complete(network, table, config, backend, seed))
+    found = Calibration.none(layout, table.device)
+    if config.calibration.rounds == 0:
+        return found
+    complete = _complete(network, table, config, backend, seed)
+    wanted = _shares(complete)
     most = unknown(min(_ROWS, max(1024, 4 * len(table))), layout, table.device)
     for r in range(config.calibration.rounds):
         # A round draws twice as many rows as the one before: the first differences are the largest.
         nothing = most.rows(slice(max(512, len(most) >> (config.calibration.rounds - 1 - r))))
-        drawn = fill(weighted(network, weights), nothing, config.solver, backend, derive(seed, "calibrate", r + 1))
+        drawn = fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", r + 1))
         got, least = _shares(drawn), _PSEUDO_COUNT / len(nothing)
-        weights += (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()
-    return weights
+        weights = found.log_weights + (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()
+        found = Calibration(weights, found.drawn, found.wanted)
+    return Calibration(found.log_weights, *_quantiles(drawn, complete)) if config.calibration.scores else found
 
 
-def weighted(network: Denoiser, weights: Tensor) -> Denoiser:
-    """A copy of the network whose categories have these weights, given by their logarithms ``[D - C]``."""
-    network = copy.deepcopy(network)
-    first = network.num_continuous
-    with torch.no_grad():
-        network.outputs.bias[first : first + len(weights)] += weights
-    return network
+def _quantiles(drawn: EncodedTable, complete: EncodedTable) -> tuple[Tensor, Tensor]:
+    """Quantiles of the scores of drawn rows and of complete ones, equal for columns that have atoms: ``[C, Q]``."""
+    number = min(_QUANTILES, len(complete) // _CELLS, len(drawn) // _CELLS)
+    C = drawn.layout.num_continuous
+    if number < 2:
+        return (torch.zeros((C, 0), device=drawn.device),) * 2
+    at = (torch.arange(number, device=drawn.device) + 0.5) / number
+    found = [table.continuous.sort(0).values[(at * len(table)).long()].T.float() for table in (drawn, complete)]
+    found = [quantiles.contiguous() for quantiles in found]
+    with_atoms = [c for c in drawn.layout.partners if c < C]
+    found[1][with_atoms] = found[0][with_atoms]
+    return found[0], found[1]
 
 
 def _complete(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> EncodedTable:
@@ -82,4 +156,4 @@ def _shares(table: EncodedTable) -> Tensor:
     """The share of each category among the cells of its column: ``[D - C]``."""
     sizes = enumerate(table.layout.cardinalities)
     counts = [torch.bincount(table.codes[:, k].long(), minlength=size) for k, size in sizes]
-    return torch.cat(counts) / len(table)
+    return torch.cat([table.continuous.new_empty(0), *counts]) / len(table)

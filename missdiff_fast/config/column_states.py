@@ -87,7 +87,7 @@ class Config:
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**solver),
             atoms=AtomsConfig(**{"spike": 0.0, "budget": _NO_BUDGET, **data.get("atoms", _NO_ATOMS)}),
-            calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
+            calibration=CalibrationConfig(**{"scores": False, **data.get("calibration", {"rounds": 0})}),
             blend=BlendConfig(**{"draws": False, **data.get("blend", {"rows_per_feature": 0})}),
             refits=RefitsConfig(**data.get("refits", {})),
             categories=CategoriesConfig(**data.get("categories", {})),

@@ -44,17 +44,19 @@ class SolverConfig:
 
 @dataclass(frozen=True)
 class CalibrationConfig:
-    """Rounds of drawing rows and weighting categories after training; see `missdiff_fast._engine.calibration`.
+    """Calibration of drawn rows after training; see `missdiff_fast._engine.calibration`.
 
-    0 rounds is none.
+    ``rounds`` of drawing rows weight the categories; 0 rounds is no calibration. With ``scores``, the quantiles of the
+    scores are calibrated too, by the rows of the last round.
 
     Examples
     --------
     >>> CalibrationConfig(rounds=0)
-    CalibrationConfig(rounds=0)
+    CalibrationConfig(rounds=0, scores=True)
     """
 
     rounds: int = 3
+    scores: bool = True
 
     def __post_init__(self) -> None:
         check_integer("calibration.rounds", self.rounds, 0)

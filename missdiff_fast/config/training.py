@@ -83,7 +83,7 @@ class TrainingConfig:
     >>> TrainingConfig(epochs=10, batch_size=100).resolve(1_000)
     (100, 100)
     >>> TrainingConfig(effort=5.0, patience=4).resolve(16_000)  # at most
-    (20000, 256)
+    (25000, 256)
     """
 
     steps: int | None = None

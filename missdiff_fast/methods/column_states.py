@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.blending import Blend, fit_blend
-from missdiff_fast._engine.calibration import calibrate, weighted
+from missdiff_fast._engine.calibration import Calibration, calibrate
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.joint_draws import JointDraws, candidates, choose_columns, narrow
@@ -77,7 +77,7 @@ class ColumnStates(Method):
         with seeded(derive(seed, "weights")):
             network = self._network()
         self._networks, self._blend, self._refits, self._joint = Networks(network, network), None, [], None
-        self._log_weights = torch.zeros(self._num_categories, device=self.device)
+        self._calibration = Calibration.none(self.atoms.layout, self.device)
         rounds = self.config.refine.rounds_for(_missing_share(table))
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
         table = self._shown(self.codec.without_outliers(table))
@@ -89,7 +89,7 @@ class ColumnStates(Method):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
             if self.config.blend.draws:
                 self._joint = self._fit_joint(table, trained, held_out, seed)
-        self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
+        self._calibration = calibrate(self._networks.generator, table, self.config, self.backend, seed)
         config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
             copy = refit(
@@ -157,10 +157,11 @@ class ColumnStates(Method):
     ) -> pd.DataFrame:
         """As `Method.draw`."""
         solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
+        calibrated = num_steps is None
         if num_steps is not None:
             solver = replace(solver, steps=num_steps)
-        elif bool(self._log_weights.any()):
-            network = weighted(network, self._log_weights)
+        else:
+            network = self._calibration.network(network)
         known = self.wide.add(known)
         layout, joint = known.layout, None if num_steps is None else self._joint
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)
@@ -169,6 +170,8 @@ class ColumnStates(Method):
             shown = self.atoms.add(known)
             parts = draw(network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
             for start, stop, x in parts:
+                if calibrated:
+                    x = self._calibration.rows(x, known.continuous[start:stop])
                 bin_index[start:stop], codes[start:stop] = self._decoded(x, shown.layout)
         if joint is not None:
             known = joint.with_others(known, self.codec.scores(bin_index), codes)
@@ -269,15 +272,14 @@ class ColumnStates(Method):
         for m, network in enumerate(self._refits):
             weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
         categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
-        return weights | categories | {"log_weights": self._log_weights}
+        return weights | categories | self._calibration.tensors()
 
     def load(self, weights: dict[str, Tensor]) -> None:
         """As `Method.load`."""
         self._use(Wide.from_state(self.codec.layout, part(weights, "categories")))
         generator = self._loaded(part(weights, "generator"))
         imputer = self._loaded(part(weights, "imputer")) if part(weights, "imputer") else generator
-        # Files of older versions have no weights of categories.
-        self._log_weights = weights.get("log_weights", torch.zeros(self._num_categories)).to(self.device)
+        self._calibration = Calibration.of(weights, self.atoms.layout, self.device)
         self._networks = Networks(generator, imputer)
         blend = part(weights, "blend")
         self._blend = Blend.of(blend, self.device) if blend else None
@@ -285,10 +287,6 @@ class ColumnStates(Method):
         refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
         numbers = sorted({int(name.partition(".")[0]) for name in refits})
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]
-
-    @property
-    def _num_categories(self) -> int:
-        return sum(self.atoms.layout.cardinalities)
 
     def _loaded(self, weights: dict[str, Tensor]) -> Denoiser:
         network = self._network()
