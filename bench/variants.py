@@ -195,6 +195,13 @@ def no_judge() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def judge_pairs_of(rows: int) -> Iterator[None]:
+    """Within, refinement is also judged by pairs of columns that at least so many rows hold both."""
+    with patch(f"{_ENGINE}.resemblance._MIN_PAIRS", rows):
+        yield
+
+
 def _setting(**values: Any) -> dict[str, Any]:
     return {name.replace("__", "."): value for name, value in values.items()}
 
@@ -224,5 +231,6 @@ VARIANTS: dict[str, Variant] = {
     ),
     "one_round": Variant("one round of refinement", _setting(refine__rounds=1)),
     "two_rounds": Variant("two rounds of refinement", _setting(refine__rounds=2)),
+    "judge_20": Variant("refinement judged by pairs of 20 rows or more", change=partial(judge_pairs_of, 20)),
     "no_judge": Variant("every round of refinement is accepted", change=no_judge),
 }
