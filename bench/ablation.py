@@ -18,6 +18,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -70,7 +71,7 @@ def _census(mechanism: Any, ratio: float) -> Callable[[int, int], Case]:
 
 def _rare(rows: int, seed: int) -> Case:
     """Each column of `RARE` in so many rows, a fifth of the other cells hidden."""
-    train, test, holes, observed, target = _census("independent", 0.2)(rows, seed)
+    train, test, _, observed, target = _census("independent", 0.2)(rows, seed)
     random = np.random.default_rng(seed)
     for name, share in RARE.items():
         place = train.columns.get_loc(name)
@@ -161,9 +162,8 @@ def main() -> None:
     facts = {name: json.dumps(options.facts[name]) for name in ("machine", "versions")}
     facts |= {name: options.facts[name] for name in ("threads", "commit")}
     runs = Runs(Path(options.out) / "runs.csv", KEY, COLUMNS)
-    keys = ((c, options.rows, options.effort, s, v) for s in options.seeds for v in options.variants for c in options.conditions)
-    for values in keys:
-        key = dict(zip(KEY, values, strict=True))
+    for seed, variant, condition in product(options.seeds, options.variants, options.conditions):
+        key = dict(zip(KEY, (condition, options.rows, options.effort, seed, variant), strict=True))
         if runs.done(key):
             continue
         try:

@@ -21,7 +21,7 @@ from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.sampling import fill
-from missdiff_fast._engine.steppers import FusedStepper, decay_of
+from missdiff_fast._engine.steppers import FusedStepper
 from missdiff_fast._engine.training import Phase
 from missdiff_fast.config import Config, ObjectiveConfig
 from missdiff_fast.diffusion.objective import draw_states
@@ -51,9 +51,7 @@ class Variant:
     change: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
-def copied_states(
-    uniform: Tensor, observed: Tensor, shown: Tensor, config: ObjectiveConfig, *, share: float
-) -> Tensor:
+def copied_states(uniform: Tensor, observed: Tensor, shown: Tensor, config: ObjectiveConfig, *, share: float) -> Tensor:
     """As `draw_states`, but in a share of the rows the picked columns are those that another row of the batch lacks.
 
     In rows with clean columns these are noisy and the others clean, as when they are drawn given the others. A row
@@ -66,9 +64,7 @@ def copied_states(
     return draw_states(torch.cat([uniform[:, :2], columns], 1), observed, shown, config)
 
 
-def paired_states(
-    uniform: Tensor, observed: Tensor, shown: Tensor, config: ObjectiveConfig, *, share: float
-) -> Tensor:
+def paired_states(uniform: Tensor, observed: Tensor, shown: Tensor, config: ObjectiveConfig, *, share: float) -> Tensor:
     """As `draw_states`, but a share of the rows shows two observed columns, noisy, and predicts all others from them.
 
     These rows are taken from those whose columns would all be noisy.
@@ -100,8 +96,18 @@ def fresh_fills(times: int) -> Iterator[None]:
     plain_train, plain_draw, refine = training.train, training._draw_batches, Config().refine
     solver = replace(Config().solver, steps=refine.solver_steps)
 
-    def train(network: Denoiser, table: EncodedTable, objective: ObjectiveConfig, phase: Phase, backend: Backend,
-              seed: int, history: History, *, filled: EncodedTable | None = None, verbose: bool = False) -> None:  # fmt: skip
+    def train(
+        network: Denoiser,
+        table: EncodedTable,
+        objective: ObjectiveConfig,
+        phase: Phase,
+        backend: Backend,
+        seed: int,
+        history: History,
+        *,
+        filled: EncodedTable | None = None,
+        verbose: bool = False,
+    ) -> None:
         if filled is None:
             plain_train(network, table, objective, phase, backend, seed, history, verbose=verbose)
             return
@@ -117,17 +123,30 @@ def fresh_fills(times: int) -> Iterator[None]:
                 if done * times // phase.steps > part:
                     part += 1
                     made[0].state.write_ema()
-                    current = fill(network, table, solver, backend, derive(seed, "fresh", phase.first_step + part))
+                    current = fill(network, table, solver, backend, derive(seed, "fill", phase.first_step + part))
                 yield replace(batches, table=current)
                 done += len(batches)
 
         watched.stepper = stepper  # type: ignore[method-assign]
         with patch(f"{_ENGINE}.training._draw_batches", draw):
-            plain_train(
-                network, table, objective, phase, watched, seed, history, filled=filled, verbose=verbose
-            )
+            plain_train(network, table, objective, phase, watched, seed, history, filled=filled, verbose=verbose)
 
     with patch(f"{_ENGINE}.refinement.train", train):
+        yield
+
+
+def _decay_over(share: float) -> Callable[..., float]:
+    """The decay of update number ``count`` of an average over about this share of the updates before it."""
+    return lambda count, ema=1.0: min(ema, (1 + count) / (1 + 1 / share + count))
+
+
+@contextmanager
+def average_over(share: float) -> Iterator[None]:
+    """Within, weights are averaged over this share of the steps before, not over a ninth.
+
+    `training.ema` bounds that length, and does so only in phases of more than 4,500 steps.
+    """
+    with patch(f"{_ENGINE}.steppers.decay_of", lambda count, _: _decay_over(share)(count)):
         yield
 
 
@@ -138,13 +157,13 @@ class _Averages(FusedStepper):
 
     def step(self, batch: TrainBatch, learning_rate: float, level_features: Tensor | None = None) -> Tensor:
         loss = super().step(batch, learning_rate, level_features)
-        for decay, average in self.others.items():
-            average.lerp_(self.state.weights, 1 - decay_of(self.state.steps - 1, decay))
+        for share, average in self.others.items():
+            average.lerp_(self.state.weights, 1 - _decay_over(share)(self.state.steps - 1))
         return loss
 
 
 @contextmanager
-def best_average(decays: Sequence[float]) -> Iterator[None]:
+def best_average(shares: Sequence[float]) -> Iterator[None]:
     """Within, every phase keeps averages of several lengths and ends with the one that imputes held-out rows best."""
     plain_train, plain_hold_out = training.train, refinement._hold_out
     held_out: EncodedTable | None = None
@@ -154,13 +173,21 @@ def best_average(decays: Sequence[float]) -> Iterator[None]:
         table, held_out = plain_hold_out(table, seed)
         return table, held_out
 
-    def train(network: Denoiser, table: EncodedTable, objective: ObjectiveConfig, phase: Phase, backend: Backend,
-              seed: int, history: History, **options: Any) -> None:  # fmt: skip
+    def train(
+        network: Denoiser,
+        table: EncodedTable,
+        objective: ObjectiveConfig,
+        phase: Phase,
+        backend: Backend,
+        seed: int,
+        history: History,
+        **options: Any,
+    ) -> None:
         made, watched = list[_Averages](), copy.copy(backend)
 
         def stepper(*arguments: Any) -> _Averages:
             made.append(_Averages(*arguments, watched))
-            made[0].others = {decay: made[0].state.weights.clone() for decay in decays}
+            made[0].others = {share: made[0].state.weights.clone() for share in shares}
             return made[0]
 
         watched.stepper = stepper  # type: ignore[method-assign]
@@ -197,7 +224,7 @@ def no_judge() -> Iterator[None]:
 
 @contextmanager
 def judge_pairs_of(rows: int) -> Iterator[None]:
-    """Within, refinement is also judged by pairs of columns that at least so many rows hold both."""
+    """Within, refinement is judged by pairs of columns that at least so many rows hold both."""
     with patch(f"{_ENGINE}.resemblance._MIN_PAIRS", rows):
         yield
 
@@ -215,10 +242,10 @@ VARIANTS: dict[str, Variant] = {
         "all masks are another row's holes", change=partial(states_by, partial(copied_states, share=1.0))
     ),
     "fresh_fills": Variant("refinement draws its cells four times", change=partial(fresh_fills, 4)),
-    "ema_995": Variant("EMA of 0.995", _setting(training__ema=0.995)),
-    "ema_9995": Variant("EMA of 0.9995", _setting(training__ema=0.9995)),
+    "ema_short": Variant("EMA over a 30th of the steps before", change=partial(average_over, 1 / 30)),
+    "ema_long": Variant("EMA over a third of the steps before", change=partial(average_over, 1 / 3)),
     "ema_best": Variant(
-        "EMA of 0.995, 0.998 or 0.9995, the best on held-out rows", change=partial(best_average, (0.995, 0.9995))
+        "EMA over a 30th, a ninth or a third, the best on held-out rows", change=partial(best_average, (1 / 30, 1 / 3))
     ),
     "muon": Variant("Muon for the blocks' matrices, in PyTorch", change=lambda: on(MuonBackend(muon=True))),
     "adamw_torch": Variant("AdamW in PyTorch, for Muon's seconds", change=lambda: on(MuonBackend(muon=False))),
@@ -231,6 +258,6 @@ VARIANTS: dict[str, Variant] = {
     ),
     "one_round": Variant("one round of refinement", _setting(refine__rounds=1)),
     "two_rounds": Variant("two rounds of refinement", _setting(refine__rounds=2)),
-    "judge_20": Variant("refinement judged by pairs of 20 rows or more", change=partial(judge_pairs_of, 20)),
+    "judge_100": Variant("refinement judged by pairs of 100 rows or more", change=partial(judge_pairs_of, 100)),
     "no_judge": Variant("every round of refinement is accepted", change=no_judge),
 }
