@@ -80,9 +80,11 @@ class MissDiff(Parameters):
     ----------
     history_ : DataFrame
         step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refinement
-        begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones.
+        begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones. With
+        ``training.patience`` also held_back, the loss on held-back rows, NaN where it was not measured.
     training_ : DataFrame
-        setting, value and reason: the length of training that was chosen for the table.
+        setting, value and reason: the length of training that was chosen for the table. A training that ended early has
+        a row "steps of fit" with the steps that it took.
     columns_ : list
         The names of the columns; those of an array are x0, x1, ...
     n_features_in_ : int
@@ -157,7 +159,7 @@ class MissDiff(Parameters):
             del self._method  # its weights are not finite
             raise
         finally:
-            self.history_ = pd.DataFrame({"step": history.step, "loss": history.loss, "seconds": history.seconds})
+            self.history_ = history.frame()
             self.training_ = pd.DataFrame(history.choices, columns=_CHOICE)
         return self
 
@@ -455,7 +457,9 @@ class MissDiff(Parameters):
                 "seed": self.seed_,
                 "array": self._fitted_on_array,
                 "codec": meta,
-                "history": {name: column.tolist() for name, column in self.history_.items()},
+                "history": {
+                    name: [None if x != x else x for x in column.tolist()] for name, column in self.history_.items()
+                },
                 "training": self.training_.to_numpy().tolist(),
             },
             tensors,

@@ -275,7 +275,7 @@ def test_both_backends_model_atoms() -> None:
 def test_settings_of_an_older_file_have_no_atoms() -> None:
     data = preset("default").to_dict()
     del data["atoms"]
-    assert Config.from_dict(data).atoms == AtomsConfig(share=1.0)
+    assert Config.from_dict(data).atoms == AtomsConfig(share=1.0, spike=0.0)
 
 
 def test_atoms_of_an_older_file_have_no_budget() -> None:
@@ -303,6 +303,31 @@ def test_equally_frequent_values_keep_to_the_budget(budget: int) -> None:
     atoms = codec.atoms(share=0.0003, count=10, budget=budget)
     assert sum(len(column.bins) for column in atoms._columns) == budget
     assert atoms.layout.partners == tuple(range(-(-budget // 100)))
+
+
+def test_a_column_without_a_spike_has_no_atoms() -> None:
+    # Heart rates and ages have dozens of values of 1 to 3 % each; as categories they lost much of their correlation.
+    table = pd.DataFrame({"even": np.tile(np.arange(25.0), 80), "spike": np.where(np.arange(2000) % 10, np.nan, 0.0)})
+    table["spike"] = table["spike"].fillna(pd.Series(np.arange(2000.0)))
+    codec = Codec.fit(read_frame(table), ops=ReferenceBackend())
+    assert codec.atoms(**vars(AtomsConfig())).layout.partners == (1,)
+    assert codec.atoms(**vars(AtomsConfig(spike=0.0))).layout.partners == (0, 1)
+
+
+def test_another_value_lies_on_the_side_of_its_score() -> None:
+    # Dense atoms from 100 to 159, rare values below and above: a score in the lower half is none of the upper values.
+    values = np.concatenate([np.repeat(np.arange(100.0, 160.0), 30), np.arange(40.0), np.arange(200.0, 240.0)])
+    codec = Codec.fit(read_frame(pd.DataFrame({"x": values})), ops=ReferenceBackend())
+    atoms = codec.atoms(share=0.01, count=10, budget=100)
+    scores = torch.linspace(-1.5, 1.5, 301)[:, None]
+    bins = torch.searchsorted(codec.boundaries, scores).int()
+    code = torch.full((301, 1), 60, dtype=torch.int16)  # another value
+    x = torch.cat([scores, torch.nn.functional.one_hot(code[:, 0].long(), 61)], 1)
+    drawn = np.unique(values)[atoms.settle(bins, code, x)[0][:, 0].numpy()]
+    assert (np.diff(drawn) >= 0).all()
+    assert (drawn[:150] < 100).all()
+    assert (drawn[151:] > 159).all()
+    assert len(np.unique(drawn)) == 16  # a tenth of the 80 other values on either side
 
 
 def test_a_column_that_few_rows_observe_has_no_atoms() -> None:

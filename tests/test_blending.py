@@ -188,6 +188,6 @@ def test_a_loaded_distribution_predicts_the_same_bits() -> None:
 def test_older_settings_have_no_blend() -> None:
     old = Config().to_dict()
     del old["blend"]
-    assert Config.from_dict(old).blend == BlendConfig(rows_per_feature=0)
+    assert Config.from_dict(old).blend == BlendConfig(rows_per_feature=0, draws=False)
     assert not BlendConfig(rows_per_feature=0).applies(1, 1000)
     assert not BlendConfig().applies(100, 1001)

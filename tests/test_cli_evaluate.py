@@ -72,6 +72,19 @@ def test_everything_is_written_as_a_table_too(folder: Path, capsys: pytest.Captu
     pd.testing.assert_frame_equal(found, expected)
 
 
+def test_whole_rows_are_compared_if_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("xgboost")
+    options = ["--detection", "--precision-recall", "--seed", 3]
+    assert run(folder, *options) == 0
+    printed = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "}
+    found = report(table(0), table(1), detection=True, precision_recall=True, random_state=3)[5:]
+    expected = {name: f"{value:.4f}" for name, value in zip(found["metric"], found["value"], strict=True)}
+    assert len(expected) == 5
+    assert printed.items() >= expected.items()
+    table(1).head(5).to_csv(folder / "synthetic.csv", index=False)
+    assert refused(capsys, folder, *options) == "SYNTHETIC has 5 rows; at least 10 are needed: give it more rows"
+
+
 def test_a_column_of_strings_that_look_like_numbers_in_one_table(folder: Path) -> None:
     real = table(0).assign(code=["x7"] * 75 + ["007"] * 75)
     real.to_csv(folder / "real.csv", index=False)

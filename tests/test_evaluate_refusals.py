@@ -12,7 +12,17 @@ import pytest
 pytest.importorskip("sdmetrics")
 pytest.importorskip("sklearn")
 
-from missdiff_fast.evaluate import draw_errors, expected_coverage, fidelity, fill_mean_mode, imputation, report, utility
+from missdiff_fast.evaluate import (
+    detection,
+    draw_errors,
+    expected_coverage,
+    fidelity,
+    fill_mean_mode,
+    imputation,
+    precision_recall,
+    report,
+    utility,
+)
 
 TABLE = pd.DataFrame({"x": np.arange(40.0), "flag": [True, False] * 20, "y": ["no"] * 20 + ["yes"] * 20})
 OBSERVED = np.arange(40)[:, None] > [3, 3, 3]
@@ -30,6 +40,8 @@ def measured(other: pd.DataFrame, table: pd.DataFrame = TABLE) -> None:
         fidelity(table, other)
     for measure in (
         lambda: utility(other, table, "y", models="decision_tree"),
+        lambda: detection(table, other),
+        lambda: precision_recall(table, other),
         lambda: report(table, other),
         lambda: imputation(table, other, OBSERVED),
     ):

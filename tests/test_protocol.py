@@ -11,7 +11,7 @@ import pytest
 from missdiff_fast import MissDiff
 from missdiff_fast.datasets import census_split
 from missdiff_fast.errors import DataError
-from missdiff_fast.evaluate import protocol, protocol_errors
+from missdiff_fast.evaluate import detection, protocol, protocol_errors
 from missdiff_fast.evaluate.protocol import _auroc
 
 
@@ -66,8 +66,14 @@ def test_the_protocol_of_a_table_with_holes() -> None:
     assert (ours["shape_error"] > floor["shape_error"]).all()
     assert (ours[["fit_s", "sample_s"]] > 0).all(axis=None)
     assert found["auroc"].between(0, 1).all()
-    first = protocol(train, test, "sex", model=MissDiff(steps=400, width=32), missing=0.2, seeds=[3])
+    pytest.importorskip("sdmetrics")
+    first = protocol(train, test, "sex", model=MissDiff(steps=400, width=32), missing=0.2, seeds=[3], whole_rows=True)
     assert first["trend_error"].tolist() == found["trend_error"].tolist()[:2]
+    names = ["detection_auroc", "logistic_score", "alpha_precision", "beta_recall", "authenticity"]
+    assert set(first) - set(found) == set(names)
+    floor, ours = first[names].to_dict("records")
+    assert floor["detection_auroc"] == detection(train, test, max_rows=None)["auroc"]
+    assert ours["detection_auroc"] > floor["detection_auroc"]
     assert math.isnan(_auroc(train[train["sex"] == "Male"], test, "sex"))
     with pytest.raises(ValueError, match="missing"):
         protocol(train, test, "sex", missing=1.5)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("sdmetrics")
 pytest.importorskip("sklearn")
 
-from missdiff_fast.evaluate import fidelity, format_report, report, utility
+from missdiff_fast.evaluate import detection, fidelity, format_report, precision_recall, report, utility
 
 
 def table(seed: int) -> pd.DataFrame:
@@ -34,6 +34,22 @@ def test_fidelity_alone() -> None:
     found = report(table(0), table(1), continuous=["x"])
     assert found["metric"].tolist() == ["overall", "shapes", "trends", "overall_all_pairs", "trends_all_pairs"]
     assert format_report(found).count("\n") == 5
+
+
+def test_measures_of_whole_rows_if_asked_for() -> None:
+    pytest.importorskip("xgboost")
+    real, synthetic = table(0), table(1)
+    found = report(real, synthetic, detection=True, precision_recall=True, continuous=["x"], random_state=3)[5:]
+    expected = {
+        **detection(real, synthetic, continuous=["x"], random_state=3),
+        **precision_recall(real, synthetic, continuous=["x"], random_state=3),
+    }
+    assert dict(zip(found["metric"], found["value"], strict=True)) == expected
+    assert found["measure"].tolist() == ["detection"] * 2 + ["precision_recall"] * 3
+    lines = format_report(report(real, synthetic, precision_recall=True)).splitlines()
+    assert [line.split()[0] for line in lines[-3:]] == ["alpha_precision", "beta_recall", "authenticity"]
+    with pytest.raises(ValueError, match="detection must be True or False, got 1"):
+        report(real, synthetic, detection=1)  # type: ignore[arg-type]
 
 
 def test_complete_rows_alone_choose_and_without_them_the_defaults_are_taken() -> None:

@@ -52,6 +52,11 @@ class TrainBatches:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def part(self, start: int, stop: int) -> TrainBatches:
+        """The inputs of some of the steps."""
+        tensors = self.rows, self.states, self.loss_states, self.sigma, self.weight, self.keys
+        return TrainBatches(self.table, *(tensor[start:stop] for tensor in tensors))
+
     def __iter__(self) -> Iterator[TrainBatch]:
         tensors = self.rows, self.states, self.loss_states, self.sigma, self.weight, self.keys
         steps = zip(*(tensor.unbind() for tensor in tensors), strict=True)

@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field
 
+import pandas as pd
 from torch import Tensor
 from tqdm import tqdm
 
@@ -28,12 +29,23 @@ class History:
     seconds: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     choices: list[tuple[str, int, str]] = field(default_factory=list)
+    checks: dict[int, float] = field(default_factory=dict)
+    kept_steps: int | None = None  # of a first training that ended early: the length of the schedule that was kept
 
     def add(self, step: int, loss: float) -> None:
         """Add one point of the curve, with the wall time since training began."""
         self.step.append(step)
         self.loss.append(loss)
         self.seconds.append(round(time.perf_counter() - self.started, 3))
+
+    def check(self, step: int, loss: float) -> None:
+        """Add the loss on held-back rows at a step."""
+        self.checks[step] = loss
+
+    def frame(self) -> pd.DataFrame:
+        """The curve as a table; ``held_back``, if anything was checked, is NaN between two checks."""
+        frame = pd.DataFrame({"step": self.step, "loss": self.loss, "seconds": self.seconds})
+        return frame.assign(held_back=frame["step"].map(self.checks)) if self.checks else frame
 
     def choose(self, setting: str, value: int, reason: str) -> None:
         """Add a setting that was chosen for the table, with the reason."""
@@ -72,6 +84,10 @@ class Progress:
     def until_log(self) -> int:
         """Number of steps up to the next point of the curve."""
         return min(_LOG_EVERY - self._done % _LOG_EVERY, self._steps - self._done)
+
+    def shorten(self, steps: int) -> None:
+        """There will be only this many steps."""
+        self._steps = self._bar.total = steps
 
     def add(self, loss: Tensor, steps: int = 1) -> None:
         """Count one step, or several up to the next point; ``loss`` is the sum of their losses.

@@ -9,8 +9,9 @@ from dataclasses import replace
 from torch import nn
 
 from missdiff_fast._engine.history import History
+from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.training import Phase, train
+from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -70,12 +71,16 @@ def choose_length(
     return steps, batch_size
 
 
-def as_chosen(config: Config, history: History) -> Config:
-    """The settings with the steps that `choose_length` found for a budget; without one, the settings as they are."""
-    if config.training.budget is None:
-        return config
-    steps = next(value for setting, value, _ in history.choices if setting == "training.steps")
-    return replace(config, training=replace(config.training, steps=steps, budget=None))
+def as_chosen(config: Config, history: History, num_rows: int) -> Config:
+    """The settings with the steps that a budget or early stopping led to; without either, the settings as they are."""
+    training = config.training
+    if training.budget is not None:
+        steps = next(value for setting, value, _ in history.choices if setting == "training.steps")
+        training = replace(training, steps=steps, budget=None)
+    if history.kept_steps is not None:
+        steps = min(history.kept_steps, training.resolve(num_rows)[0])
+        training = replace(training, steps=steps, epochs=None)
+    return replace(config, training=training)
 
 
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:

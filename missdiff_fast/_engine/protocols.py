@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import torch
@@ -20,6 +21,12 @@ class Stepper(Protocol):
 
     def run(self, batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
         """Take one step for each batch, at its learning rate, and report the losses to ``progress``."""
+
+    def averaged(self) -> AbstractContextManager[nn.Module]:
+        """The network with the moving average of its weights, for as long as the context lasts."""
+
+    def save(self) -> Callable[[], None]:
+        """Keep the state of training; the function that is returned restores it."""
 
     def finish(self) -> None:
         """Give the network the moving average of its weights."""

@@ -39,6 +39,8 @@ _PURPOSES = (
     "settle",
     "refit",
     "bootstrap",
+    "check",
+    "joint",
 )
 _LOCK = threading.Lock()
 

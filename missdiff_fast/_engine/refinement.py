@@ -10,17 +10,19 @@ import torch
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.length import choose_length
+from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.resemblance import distance
 from missdiff_fast._engine.sampling import fill
+from missdiff_fast._engine.stopping import early_stop
 from missdiff_fast._engine.tiling import unknown
-from missdiff_fast._engine.training import Phase, train
+from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
-_MIN_ROWS_TO_HOLD_OUT = 200
+MIN_ROWS_TO_HOLD_OUT = 200
 _DRAWN_ROWS, _COMPARED_ROWS = 4096, 1 << 16  # rows drawn to measure a network, and the most table rows compared
 _RARE = 100  # a column observed less often keeps all its cells in training
 
@@ -82,7 +84,7 @@ def run_phases(
     Returns
     -------
     table, held_out : EncodedTable, EncodedTable or None
-        The rows that the networks were trained on, and those held out to measure imputation.
+        The rows that the networks were trained on, and those held out to measure imputation and to end training.
     """
     held_out = None
     if rounds > 0:
@@ -91,7 +93,11 @@ def run_phases(
     steps, batch_size = choose_length(networks.generator, table, config, backend, seed, history, rounds=rounds)
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
-    train(networks.generator, table, config.objective, phase, backend, seed, history, verbose=verbose)
+    stop = early_stop(table, held_out, phase, config, backend, seed, history)
+    train(networks.generator, table, config.objective, phase, backend, seed, history, stop=stop, verbose=verbose)
+    done = steps
+    if stop is not None:  # the next phases are shares of the schedule that was kept
+        done, steps = stop.end, stop.length
     if rounds == 0:
         return table, held_out
     nearest = _distance(networks.generator, table, config, backend, seed)
@@ -103,7 +109,7 @@ def run_phases(
         phase = replace(
             phase,
             name=f"refine {name}",
-            first_step=phase.first_step + phase.steps,
+            first_step=done,
             steps=max(1, round(steps * refine.step_share)),
             learning_rate=training.learning_rate * refine.rate_share,
             show=refine.show,
@@ -113,6 +119,7 @@ def run_phases(
         # Train a copy, because the weights before may turn out to be the better ones.
         network = copy.deepcopy(networks.generator)
         train(network, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose)
+        done += phase.steps
         loss = _probe(network, held_out, backend, seed)
         if held_out is not None and loss <= best:
             best, networks.imputer = loss, network
@@ -126,8 +133,8 @@ def run_phases(
 
 
 def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTable | None]:
-    """Split off a twentieth of the rows, at most 1,000, to measure imputation; a small table keeps all."""
-    if len(table) < _MIN_ROWS_TO_HOLD_OUT:
+    """Split off a twentieth of the rows, at most 1,000, to measure losses on; a small table keeps all."""
+    if len(table) < MIN_ROWS_TO_HOLD_OUT:
         return table, None
     observed = table.observed()
     spare = (~observed[:, observed.sum(0) < _RARE].any(1)).nonzero()[:, 0]

@@ -8,13 +8,20 @@ from dataclasses import replace
 import torch
 
 from missdiff_fast._engine.history import History
+from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.sampling import fill
-from missdiff_fast._engine.training import Phase, train
+from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
+
+
+def bootstrap(table: EncodedTable, seed: int, number: int) -> EncodedTable:
+    """As many rows as the table has, drawn with replacement: those of the refit of this number."""
+    generator = torch.Generator().manual_seed(derive(derive(seed, "refit", number), "bootstrap"))
+    return table.rows(torch.randint(len(table), (len(table),), generator=generator).to(table.device))
 
 
 def refit(
@@ -67,9 +74,7 @@ def refit(
         Training diverged.
     """
     training, refits = config.training, config.refits
-    seed = derive(seed, "refit", number)
-    rows = torch.randint(len(table), (len(table),), generator=torch.Generator().manual_seed(derive(seed, "bootstrap")))
-    table = table.rows(rows.to(table.device))
+    table, seed = bootstrap(table, seed, number), derive(seed, "refit", number)
     steps, batch_size = training.resolve(len(table))
     rounds = refits.rounds if refined else 1
     phase = Phase(

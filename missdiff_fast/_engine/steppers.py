@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +65,29 @@ class TorchStepper:
         self.average.update()
         return loss
 
+    @contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """As `Stepper.averaged`."""
+        self.average.swap()
+        try:
+            yield self.network
+        finally:
+            self.average.swap()
+
+    def save(self) -> Callable[[], None]:
+        """As `Stepper.save`."""
+        weights, average = self.average.weights, self.average
+        kept, count = [w.detach().clone() for w in (*weights, *average.average)], average.count
+        optimizer = copy.deepcopy(self.optimizer.state_dict())
+
+        @torch.no_grad()
+        def restore() -> None:
+            torch._foreach_copy_([*weights, *average.average], kept)
+            average.count = count
+            self.optimizer.load_state_dict(copy.deepcopy(optimizer))
+
+        return restore
+
     def finish(self) -> None:
         """As `Stepper.finish`."""
         self.average.apply()
@@ -112,6 +137,16 @@ class FusedStepper:
             level_features=level_features,
         )
 
+    @contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """As `Stepper.averaged`."""
+        self.state.write_ema()
+        yield self.state.network
+
+    def save(self) -> Callable[[], None]:
+        """As `Stepper.save`."""
+        return self.state.save()
+
     def finish(self) -> None:
         """As `Stepper.finish`."""
         self.state.write_ema()
@@ -144,6 +179,16 @@ class GraphStepper:
         self._buffer.load(inputs)
         with allow_tf32(self.column_weight.device):
             replay(self._count_step, self._buffer, len(batches), progress)
+
+    @contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """As `Stepper.averaged`."""
+        self.state.write_ema()
+        yield self.state.network
+
+    def save(self) -> Callable[[], None]:
+        """As `Stepper.save`."""
+        return self.state.save()
 
     def finish(self) -> None:
         """As `Stepper.finish`."""
@@ -210,6 +255,14 @@ class WeightAverage:
         share = 1 - decay_of(self.count, self.decay)
         torch._foreach_lerp_(self.average, [w.detach() for w in self.weights], share)
         self.count += 1
+
+    @torch.no_grad()
+    def swap(self) -> None:
+        """Exchange the network's weights and their average."""
+        for weight, average in zip(self.weights, self.average, strict=True):
+            weight_now = weight.clone()
+            weight.copy_(average)
+            average.copy_(weight_now)
 
     @torch.no_grad()
     def apply(self) -> None:

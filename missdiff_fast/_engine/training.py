@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +10,10 @@ from torch import Tensor, nn
 from missdiff_fast._engine.batches import TrainBatches
 from missdiff_fast._engine.device import to_device
 from missdiff_fast._engine.history import History, Progress
-from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.phase import Phase
+from missdiff_fast._engine.protocols import Backend, Stepper
 from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.stopping import EarlyStop
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
@@ -23,41 +24,6 @@ from missdiff_fast.table.encoded import EncodedTable
 # many cells.
 _DRAWN_ROWS = {"cpu": 8192, "cuda": 1 << 18}
 _DRAWN_CELLS = 1 << 25
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One phase of training.
-
-    Parameters
-    ----------
-    name : str
-        For the progress bar.
-    steps, batch_size, learning_rate, warmup, ema
-        As in `missdiff_fast.config.TrainingConfig`.
-    first_step : int
-        Number of steps of earlier phases, so that no random number is used twice.
-    show : float
-        Share of rows that show their filled cells to the network, as noisy columns.
-    trusted_rate, trusted_sigma : float
-        Shown filled cells enter the loss in columns that at least ``trusted_rate`` of the rows observe, at noise levels
-        above ``trusted_sigma``.
-    """
-
-    name: str
-    steps: int
-    batch_size: int
-    learning_rate: float
-    warmup: int
-    ema: float
-    first_step: int = 0
-    show: float = 0.0
-    trusted_rate: float = 1.0
-    trusted_sigma: float = 0.0
-
-    def rate(self, step: int) -> float:
-        """The learning rate of a step, counted from 0: linear warm-up, then linear decay to 0."""
-        return self.learning_rate * ((1 - step / self.steps) * min(1.0, (step + 1) / self.warmup))
 
 
 def batches(num_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -81,6 +47,7 @@ def train(
     history: History,
     *,
     filled: EncodedTable | None = None,
+    stop: EarlyStop | None = None,
     verbose: bool = False,
 ) -> None:
     """Train a network in place; it ends with the moving average of its weights, also when interrupted.
@@ -103,6 +70,8 @@ def train(
     filled : EncodedTable, optional
         The same rows with every missing cell filled; ``phase`` says which filled cells are shown and enter the loss.
         The loss is then divided by the number of all cells of the batch.
+    stop : EarlyStop, optional
+        May end the phase early; without it, nothing is checked.
     verbose : bool
         Whether to draw a progress bar where stderr is a terminal.
 
@@ -117,13 +86,37 @@ def train(
     network.train()
     try:
         with Progress(history, phase.name, phase.steps, verbose, phase.first_step) as progress:
-            first = 0
-            for part in _draw_batches(table, observed, filled, objective, phase, backend, seed):
-                stepper.run(part, [phase.rate(t) for t in range(first, first + len(part))], progress)
-                first += len(part)
+            parts = _draw_batches(table, observed, filled, objective, phase, backend, seed)
+            if stop is None:
+                _run(parts, stepper, phase, progress)
+            else:
+                _run_checked(parts, stepper, stop, progress)
     finally:
         stepper.finish()
         network.eval()
+
+
+def _run(parts: Iterable[TrainBatches], stepper: Stepper, phase: Phase, progress: Progress) -> None:
+    """Take all steps of the phase."""
+    done = 0
+    for part in parts:
+        stepper.run(part, [phase.rate(t) for t in range(done, done + len(part))], progress)
+        done += len(part)
+
+
+def _run_checked(parts: Iterable[TrainBatches], stepper: Stepper, stop: EarlyStop, progress: Progress) -> None:
+    """Take steps until the phase ends, with a pause for each check."""
+    done = 0
+    for part in parts:
+        start = 0
+        while start < len(part) and done < stop.end:
+            count = min(len(part) - start, stop.until_check(done))
+            rates = [stop.rate(t) for t in range(done, done + count)]
+            stepper.run(part.part(start, start + count), rates, progress)
+            start, done = start + count, done + count
+            stop.after(done, stepper, progress)
+        if done == stop.end:
+            return
 
 
 def _draw_batches(

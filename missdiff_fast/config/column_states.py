@@ -11,6 +11,7 @@ from missdiff_fast.config.table import AtomsConfig, CategoriesConfig, RelationsC
 from missdiff_fast.config.training import ObjectiveConfig, RefineConfig, RefitsConfig, TrainingConfig
 
 _NO_BUDGET = 1 << 31  # of atoms: more than there can be
+_NO_ATOMS = {"share": 1.0, "budget": 600}
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`. What an older version did not do is off; its atoms had no budget.
+        """The inverse of `to_dict`. What an older version did not do is off; its atoms had no budget and no spike.
 
         Its precision "tf32", which this version does not have, becomes "float32".
         """
@@ -85,9 +86,9 @@ class Config:
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
             solver=SolverConfig(**solver),
-            atoms=AtomsConfig(**{"budget": _NO_BUDGET, **data.get("atoms", {"share": 1.0, "budget": 600})}),
+            atoms=AtomsConfig(**{"spike": 0.0, "budget": _NO_BUDGET, **data.get("atoms", _NO_ATOMS)}),
             calibration=CalibrationConfig(**data.get("calibration", {"rounds": 0})),
-            blend=BlendConfig(**data.get("blend", {"rows_per_feature": 0})),
+            blend=BlendConfig(**{"draws": False, **data.get("blend", {"rows_per_feature": 0})}),
             refits=RefitsConfig(**data.get("refits", {})),
             categories=CategoriesConfig(**data.get("categories", {})),
             relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none

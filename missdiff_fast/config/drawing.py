@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from missdiff_fast._checks import (
     check_above_zero,
+    check_boolean,
     check_choice,
     check_integer,
 )
@@ -67,7 +68,8 @@ class BlendConfig:
     `missdiff_fast._engine.blending`. The distribution has two features for each number and one for each category. It
     is fitted to tables of at most ``rows_per_feature`` rows for each feature, and of at most ``features`` features,
     whose cube is its cost; each column's weight in the average follows from the errors on rows held out. 0
-    ``rows_per_feature`` is none.
+    ``rows_per_feature`` is none. With ``draws``, `missdiff_fast.MissDiff.impute_draws` draws the columns that such a
+    distribution draws better on rows held out from it; see `missdiff_fast._engine.joint_draws`.
 
     Examples
     --------
@@ -77,10 +79,12 @@ class BlendConfig:
 
     rows_per_feature: int = 100
     features: int = 1000
+    draws: bool = True
 
     def __post_init__(self) -> None:
         check_integer("blend.rows_per_feature", self.rows_per_feature, 0)
         check_integer("blend.features", self.features, 1)
+        check_boolean("blend.draws", self.draws)
 
     def applies(self, num_rows: int, num_features: int) -> bool:
         """Whether the distribution is fitted to a table with these numbers of rows and features."""

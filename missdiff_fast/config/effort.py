@@ -11,7 +11,7 @@ from missdiff_fast.errors import argument_error, argument_type_error
 EFFORTS: dict[str, dict[str, Any]] = {
     "quick": {"training.effort": 0.25, "solver.steps": 10, "calibration.rounds": 1},
     "default": {},
-    "best": {"training.effort": 5.0, "network.width": 160, "solver.steps": 30, "calibration.rounds": 5},
+    "best": {"training.effort": 5.0, "training.patience": 4, "network.width": 160, "solver.steps": 30, "calibration.rounds": 5},
 }
 
 

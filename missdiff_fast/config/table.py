@@ -18,22 +18,25 @@ class AtomsConfig:
     An atom is a value of at least a share ``share`` of the column's observed cells, and of at least ``count`` cells; of
     a column, at most the 256 most frequent ones. Of more than ``budget`` atoms of all columns, those of the greatest
     shares are kept, because each widens the encoded row and costs time; atoms of a share of 5 % are always kept. A
-    share of 1 is no atoms. See `missdiff_fast.table.atoms`.
+    column whose most frequent value has a share below ``spike`` has no atoms: its scores alone give the even shares of
+    its values. A share of 1 is no atoms. See `missdiff_fast.table.atoms`.
 
     Examples
     --------
     >>> AtomsConfig(share=0.001)
-    AtomsConfig(share=0.001, count=10, budget=600)
+    AtomsConfig(share=0.001, count=10, budget=600, spike=0.05)
     """
 
     share: float = 0.0003
     count: int = 10
     budget: int = 600
+    spike: float = 0.05
 
     def __post_init__(self) -> None:
         check_share("atoms.share", self.share)
         check_integer("atoms.count", self.count, 1)
         check_integer("atoms.budget", self.budget, 1)
+        check_share("atoms.spike", self.spike)
 
 
 @dataclass(frozen=True)

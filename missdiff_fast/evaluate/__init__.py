@@ -1,14 +1,17 @@
 """Measures of synthetic rows and of filled holes. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``."""
 
+from missdiff_fast.evaluate.detection import detection
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
 from missdiff_fast.evaluate.fidelity import fidelity
 from missdiff_fast.evaluate.imputation import fill_mean_mode, imputation, imputation_errors
 from missdiff_fast.evaluate.overimputation import draw_scores, overimputation
+from missdiff_fast.evaluate.precision_recall import precision_recall
 from missdiff_fast.evaluate.protocol import protocol, protocol_errors
 from missdiff_fast.evaluate.report import format_report, report
 from missdiff_fast.evaluate.utility import utility
 
 __all__ = [
+    "detection",
     "draw_errors",
     "draw_scores",
     "expected_coverage",
@@ -18,6 +21,7 @@ __all__ = [
     "imputation",
     "imputation_errors",
     "overimputation",
+    "precision_recall",
     "protocol",
     "protocol_errors",
     "report",

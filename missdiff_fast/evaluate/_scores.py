@@ -77,7 +77,7 @@ def classification_scores(
     scores["macro_f1"] = float(f1[seen].mean())
     scores["weighted_f1"] = weighted_f1(f1[:count], shares)
     asked = [1] if count == 2 else np.unique(truth)
-    scores["auroc"] = float(np.mean([_auroc(truth == k, probability[:, k]) for k in asked]))
+    scores["auroc"] = float(np.mean([auroc(truth == k, probability[:, k]) for k in asked]))
     return scores
 
 
@@ -94,7 +94,14 @@ def regression_scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, flo
     return {"rmse": float(np.sqrt(squares.mean())), "r2": float(1 - squares.sum() / spread.sum())}
 
 
-def _auroc(positive: np.ndarray, score: np.ndarray) -> float:
+def auroc(positive: np.ndarray, score: np.ndarray) -> float:
+    """Area under the ROC curve of scores ``[N]``, given which rows are positive, bool ``[N]``.
+
+    Examples
+    --------
+    >>> auroc(np.array([False, True, True]), np.array([0.2, 0.2, 0.9]))
+    0.75
+    """
     # Mann and Whitney's statistic: the share of pairs in the right order, a tie counting one half.
     _, place, count = np.unique(score, return_inverse=True, return_counts=True)
     rank = (np.cumsum(count) - (count - 1) / 2)[place]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, DataTypeError, Text
+from missdiff_fast.errors import DataError, DataTypeError, Text, argument_error
 from missdiff_fast.remedies import Do, Drop, Remedy, Table
 
 if TYPE_CHECKING:
@@ -94,6 +94,12 @@ def times_as_dtypes(table: pd.DataFrame) -> pd.DataFrame:
         for name, cells in times.items():
             table[name] = cells
     return table
+
+
+def check_seed(random_state: object) -> None:
+    """Raise unless the models take the value as their seed."""
+    if not isinstance(random_state, (int, np.integer)) or not 0 <= random_state < 2**32:
+        raise argument_error("random_state", f"must lie in [0, 2**32), got {random_state!r}", random_state)
 
 
 def check_table(table: object, name: str) -> None:

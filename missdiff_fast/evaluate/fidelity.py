@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, DataWarning, Text
-from missdiff_fast.evaluate._tables import (
-    check_finite,
-    check_same_categories,
-    check_same_columns,
-    check_same_kinds,
-    continuous_columns,
-    is_time,
-    require,
-    times_as_dtypes,
-)
+from missdiff_fast.errors import DataWarning, Text
+from missdiff_fast.evaluate._comparison import check_comparable
+from missdiff_fast.evaluate._tables import is_time, require
 from missdiff_fast.remedies import Table
 
 if TYPE_CHECKING:
@@ -64,27 +56,16 @@ def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[s
     >>> fidelity(table, table).iloc[0].to_dict()
     {'overall': 100.0, 'shapes': 100.0, 'trends': 100.0, 'overall_all_pairs': 100.0, 'trends_all_pairs': 100.0}
     """
-    names = ("real", "synthetic")
-    check_same_columns(real, synthetic, names)
-    real, synthetic = times_as_dtypes(real), times_as_dtypes(synthetic)
-    for name, table in zip(names, (real, synthetic), strict=True):
-        check_finite(table, name)
-        for column in table.columns:
-            if not table[column].notna().any():
-                problem = Text("column {column!r} of {table} has no value to compare", column=column, table=Table(name))
-                raise DataError("empty", problem, columns=[column])
-    numbers = set(continuous_columns(real, continuous))
-    check_same_kinds(real, synthetic, names)
+    real, synthetic, numbers = check_comparable(real, synthetic, continuous)
     kinds = {column: _kind(real[column], column in numbers) for column in real.columns}
     categorical = [column for column, kind in kinds.items() if kind == "categorical"]
-    check_same_categories(real, synthetic, categorical, names)
     for column in categorical:
         if not synthetic[column].dropna().astype("object").isin(real[column].astype("object")).any():
             template = "column {column!r}: no category of {synthetic} is one of {real}"
             told = Text(template, column=column, synthetic=Table("synthetic"), real=Table("real"))
             warnings.warn(DataWarning("categories", told, columns=[column]), stacklevel=2)
     metadata = {"columns": {column: {"sdtype": kind} for column, kind in kinds.items()}}
-    real, synthetic = _plain(real, kinds), _plain(synthetic[real.columns], kinds)
+    real, synthetic = _plain(real, kinds), _plain(synthetic, kinds)
     for column, kind in kinds.items():
         if kind == "numerical":
             real[column], synthetic[column] = _near_one(real[column], synthetic[column])

@@ -1,4 +1,4 @@
-"""The protocol of papers on tabular generators: errors of marginals and pairs, and a classifier's AUROC."""
+"""The protocol of papers on tabular generators: errors of marginals and pairs, a classifier's AUROC, whole rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._checks import check_share
+from missdiff_fast._checks import check_boolean, check_share
 from missdiff_fast.evaluate._distances import Pair, contingency_variation, kolmogorov_smirnov, total_variation
 from missdiff_fast.evaluate._tables import (
     as_numbers,
@@ -20,6 +20,8 @@ from missdiff_fast.evaluate._tables import (
     continuous_columns,
     times_as_dtypes,
 )
+from missdiff_fast.evaluate.detection import detection
+from missdiff_fast.evaluate.precision_recall import precision_recall
 from missdiff_fast.evaluate.utility import utility
 
 if TYPE_CHECKING:
@@ -113,6 +115,7 @@ def protocol(
     missing: float = 0.0,
     seeds: Sequence[int] = (0, 1, 2),
     continuous: Sequence[str] | None = None,
+    whole_rows: bool = False,
 ) -> pd.DataFrame:
     """Fit, draw as many rows as the table has, and compare them with it: the protocol of TabSyn and TabDiff.
 
@@ -133,6 +136,8 @@ def protocol(
         A fit for each.
     continuous : sequence of str, optional
         As in `protocol_errors`.
+    whole_rows : bool
+        Whether to add the figures of `detection` and `precision_recall`, of all rows.
 
     Returns
     -------
@@ -140,14 +145,17 @@ def protocol(
         A row for the real test table in place of synthetic rows (``rows`` "real test": the floor of both errors; its
         AUROC is that of real training rows), then one for each seed: ``rows``, ``shape_error``, ``trend_error``,
         ``auroc`` (XGBoost with its library's defaults, trained on the rows and tested on ``test``; the papers search a
-        grid; NaN where the rows have one class), ``fit_s`` and ``sample_s``.
+        grid; NaN where the rows have one class), ``fit_s`` and ``sample_s``. With ``whole_rows`` also
+        ``detection_auroc``, ``logistic_score``, ``alpha_precision``, ``beta_recall`` and ``authenticity``, in which the
+        smaller table sets the number of rows that are compared: those of the test table are of fewer rows, if it is
+        smaller.
 
     Raises
     ------
     ImportError
-        Without scikit-learn or xgboost.
+        Without scikit-learn or xgboost, or, with ``whole_rows``, sdmetrics.
     TypeError, ValueError
-        As in `protocol_errors` and `utility`; a target of numbers.
+        As in `protocol_errors`, `utility` and `detection`; a target of numbers.
 
     Examples
     --------
@@ -162,8 +170,12 @@ def protocol(
     from missdiff_fast.model import MissDiff
 
     check_share("missing", missing)
+    check_boolean("whole_rows", whole_rows)
     parameters = {} if model is None else model.get_params()
-    rows = [{"rows": "real test", **protocol_errors(train, test, continuous), "auroc": _auroc(train, test, target)}]
+    floor = {**protocol_errors(train, test, continuous), "auroc": _auroc(train, test, target)}
+    if whole_rows:
+        floor |= _whole_rows(train, test, continuous)
+    rows = [{"rows": "real test", **floor}]
     for seed in seeds:
         table = hide(train, "independent", missing, seed)[0] if missing else train
         began = time.perf_counter()
@@ -174,7 +186,18 @@ def protocol(
         sample_s = time.perf_counter() - began
         errors, auroc = protocol_errors(train, synthetic, continuous), _auroc(synthetic, test, target)
         rows.append({"rows": f"seed {seed}", **errors, "auroc": auroc, "fit_s": fit_s, "sample_s": sample_s})
+        if whole_rows:
+            rows[-1] |= _whole_rows(train, synthetic, continuous)
     return pd.DataFrame(rows)
+
+
+def _whole_rows(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str] | None) -> dict[str, float]:
+    scores = detection(real, synthetic, continuous=continuous, max_rows=None)
+    return {
+        "detection_auroc": scores["auroc"],
+        "logistic_score": scores["logistic_score"],
+        **precision_recall(real, synthetic, continuous=continuous, max_rows=None),
+    }
 
 
 def _auroc(train: pd.DataFrame, test: pd.DataFrame, target: str) -> float:

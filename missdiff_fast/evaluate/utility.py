@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, get_args
 
-import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count
@@ -18,6 +17,7 @@ from missdiff_fast.evaluate._tables import (
     check_same_categories,
     check_same_columns,
     check_same_kinds,
+    check_seed,
     continuous_columns,
     times_as_dtypes,
 )
@@ -122,8 +122,7 @@ def utility(
     train, test = tables["train"], tables["test"]
     if grid not in get_args(Grid):
         raise ValueError(f"grid must be 'full' or 'small', not {grid!r}")
-    if not isinstance(random_state, (int, np.integer)) or not 0 <= random_state < 2**32:
-        raise argument_error("random_state", f"must lie in [0, 2**32), got {random_state!r}", random_state)
+    check_seed(random_state)
     if max_rows is not None:
         check_count("max_rows", max_rows, least=2)
     if check_count("n_jobs", n_jobs, least=-(1 << 20)) == 0:

@@ -15,11 +15,13 @@ from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.calibration import calibrate, weighted
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.joint_draws import JointDraws, candidates, choose_columns, narrow
 from missdiff_fast._engine.joint_normal import num_features
 from missdiff_fast._engine.length import as_chosen
+from missdiff_fast._engine.normal_draws import NormalDraws
 from missdiff_fast._engine.random import derive, make_key, seeded
-from missdiff_fast._engine.refinement import Networks, run_phases
-from missdiff_fast._engine.refits import refit
+from missdiff_fast._engine.refinement import MIN_ROWS_TO_HOLD_OUT, Networks, run_phases
+from missdiff_fast._engine.refits import bootstrap, refit
 from missdiff_fast._engine.sampling import draw, most_probable
 from missdiff_fast._engine.tiling import TILE, tiles
 from missdiff_fast.config import Config
@@ -29,6 +31,7 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table import Codec, EncodedTable
+from missdiff_fast.table.encoded import Layout
 from missdiff_fast.table.wide import Wide
 
 _BOUND_LEVELS = 100, 0.02, 20.0  # number of levels, least and greatest sigma: the range of training
@@ -50,6 +53,7 @@ class ColumnStates(Method):
         super().__init__(codec, device, backend)
         self.config = config
         self._refits: list[Denoiser] = []
+        self._joint: JointDraws | None = None
         self._use(Wide(codec.layout))
 
     @property
@@ -72,7 +76,7 @@ class ColumnStates(Method):
         self._use(Wide.learn(table, self.config.categories.one_hot))
         with seeded(derive(seed, "weights")):
             network = self._network()
-        self._networks, self._blend, self._refits = Networks(network, network), None, []
+        self._networks, self._blend, self._refits, self._joint = Networks(network, network), None, [], None
         self._log_weights = torch.zeros(self._num_categories, device=self.device)
         rounds = self.config.refine.rounds_for(_missing_share(table))
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
@@ -83,8 +87,10 @@ class ColumnStates(Method):
         plain = self.wide.layout
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
+            if self.config.blend.draws:
+                self._joint = self._fit_joint(table, trained, held_out, seed)
         self._log_weights = calibrate(self._networks.generator, table, self.config, self.backend, seed)
-        config = as_chosen(self.config, history)
+        config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
             copy = refit(
                 self._networks.generator,
@@ -98,6 +104,45 @@ class ColumnStates(Method):
                 verbose=verbose,
             )
             self._refits.append(copy)
+
+    def _fit_joint(
+        self, table: EncodedTable, trained: EncodedTable, held_out: EncodedTable | None, seed: int
+    ) -> JointDraws | None:
+        """The columns that a joint normal distribution draws, and the distributions of all rows and of the refits'.
+
+        Where no rows are held out nothing tells which draws are better: the network's of rows that it was trained on
+        always seem so. Of very few rows the simpler distribution draws then, of others the network.
+        """
+        backend, plain = self.backend, self.wide.layout
+        if held_out is None and len(trained) >= MIN_ROWS_TO_HOLD_OUT:
+            return None
+        rows = narrow(self.atoms.removed(trained))
+        if not NormalDraws.affordable(len(table), rows.layout):
+            return None
+        joint = NormalDraws.fit(rows, backend, seed)
+        columns = candidates(plain).to(self.device)
+        if held_out is not None:
+            columns = choose_columns(
+                self._networks.generator,
+                joint,
+                self.atoms.removed(held_out),
+                self.atoms.add,
+                lambda x: self._decoded(x, self.atoms.layout),
+                self._decoded_table,
+                self.codec.ranks(),
+                replace(self.config.solver, steps=self.conditional_steps),
+                backend,
+                seed,
+            )
+        if not bool(columns.any()):
+            return None
+        rows = narrow(self.atoms.removed(table))
+        joint = NormalDraws.fit(rows, backend, seed, joint)
+        refits = [
+            NormalDraws.fit(bootstrap(rows, seed, m), backend, derive(seed, "refit", m), joint)
+            for m in range(self.config.refits.number)
+        ]
+        return JointDraws(columns, joint, refits)
 
     def draw(
         self,
@@ -116,15 +161,35 @@ class ColumnStates(Method):
             solver = replace(solver, steps=num_steps)
         elif bool(self._log_weights.any()):
             network = weighted(network, self._log_weights)
-        boundaries, starts = self.codec.boundaries.to(self.device), self.codec.starts.to(self.device)
-        bin_index = torch.empty((len(known), known.layout.num_continuous), dtype=torch.int32)
-        codes, known = empty_codes(known), self._shown(known)
-        parts = draw(network, known, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
-        for start, stop, x in parts:
-            decoded = self.backend.decode(x, known.offsets, boundaries, starts)
-            bin_index[start:stop], own = self.atoms.settle(*decoded, x)
-            codes[start:stop] = self.wide.join(own)
-        return self.codec.decode(bin_index, codes)
+        known = self.wide.add(known)
+        layout, joint = known.layout, None if num_steps is None else self._joint
+        bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)
+        codes = torch.zeros((len(known), layout.num_categorical), dtype=torch.int16)
+        if joint is None or not bool(joint.columns.all()):
+            shown = self.atoms.add(known)
+            parts = draw(network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
+            for start, stop, x in parts:
+                bin_index[start:stop], codes[start:stop] = self._decoded(x, shown.layout)
+        if joint is not None:
+            known = joint.with_others(known, self.codec.scores(bin_index), codes)
+            known = joint.fill(known, self.backend, seed, first_row=first_row, refit=refit)
+            own, columns = self._decoded_table(known), joint.columns.cpu()
+            for drawn, theirs, picked in zip(
+                (bin_index, codes), own, columns.tensor_split([layout.num_continuous]), strict=True
+            ):
+                drawn[:, picked] = theirs.cpu()[:, picked]
+        return self.codec.decode(bin_index, self.wide.join(codes))
+
+    def _decoded_table(self, table: EncodedTable) -> tuple[Tensor, Tensor]:
+        """As `_decoded`, of rows without atoms; those of missing cells mean nothing."""
+        shown = self.atoms.add(table)
+        x = torch.cat([shown.continuous.nan_to_num(0.0), shown.one_hot(shown.continuous.dtype)], 1)
+        return self._decoded(x, shown.layout)
+
+    def _decoded(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """Places of the numbers' values, and codes of the table without atoms, of encoded rows."""
+        boundaries, starts = self.codec.boundaries.to(x.device), self.codec.starts.to(x.device)
+        return self.atoms.settle(*self.backend.decode(x, layout.offsets(x.device), boundaries, starts), x)
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
@@ -199,6 +264,8 @@ class ColumnStates(Method):
             weights |= {f"imputer.{name}": tensor for name, tensor in self._networks.imputer.state_dict().items()}
         if self._blend is not None:
             weights |= {f"blend.{name}": tensor for name, tensor in self._blend.tensors().items()}
+        if self._joint is not None:
+            weights |= self._joint.tensors()
         for m, network in enumerate(self._refits):
             weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
         categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
@@ -214,6 +281,7 @@ class ColumnStates(Method):
         self._networks = Networks(generator, imputer)
         blend = part(weights, "blend")
         self._blend = Blend.of(blend, self.device) if blend else None
+        self._joint = JointDraws.of(weights, self.device)
         refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
         numbers = sorted({int(name.partition(".")[0]) for name in refits})
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeGuard, cast
 
@@ -104,6 +104,17 @@ class TrainingState:
     def unflatten(self, flat: Tensor) -> list[Tensor]:
         """One of the tensors of `flat` in the shapes of `current`: views, or copies where matrices are in panels."""
         return unflatten(self.network, flat, panels=self.panels)
+
+    def save(self) -> Callable[[], None]:
+        """Keep what a step changes; the function that is returned restores it, in the same memory."""
+        kept, steps = [x.clone() for x in self.flat()], self.steps
+
+        def restore() -> None:
+            for x, value in zip(self.flat(), kept, strict=True):
+                x.copy_(value)
+            self.steps = steps
+
+        return restore
 
     @torch.no_grad()
     def write_ema(self) -> None:

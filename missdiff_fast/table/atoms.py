@@ -67,6 +67,8 @@ class Atoms:
         The least number of cells that an atom has.
     budget : int
         The most atoms of all columns; of more, those of the greatest shares, and all of a share of 5 % and more.
+    spike : float
+        The least share of a column's most frequent value, else the column has no atoms.
 
     Attributes
     ----------
@@ -89,12 +91,15 @@ class Atoms:
     [0, 0, 0, 1, -1, 1]
     """
 
-    def __init__(self, columns: Sequence[Continuous], layout: Layout, share: float, count: int, budget: int) -> None:
+    def __init__(
+        self, columns: Sequence[Continuous], layout: Layout, share: float, count: int, budget: int, spike: float = 0.0
+    ) -> None:
         self.plain = layout
         # Of a column that few rows observe, few cells would have to teach many categories.
         enough = _OBSERVED * max((column.count for column in columns), default=0)
-        chosen = [i for i, column in enumerate(columns) if column.count >= enough]
-        found = [_frequent(columns[i], share, count) for i in chosen]
+        often = {i: _frequent(column, share, count) for i, column in enumerate(columns) if column.count >= enough}
+        chosen = [i for i, (_, shares) in often.items() if shares.max(initial=0.0) >= spike]
+        found = [often[i] for i in chosen]
         shares = np.concatenate([np.empty(0), *(shares for _, shares in found)])
         kept = shares >= _LARGE
         kept[np.argsort(-shares, kind="stable")[:budget]] = True  # of equal ones, those of the first columns
@@ -121,6 +126,10 @@ class Atoms:
                 code = code.masked_fill(unseen, len(column.bins))
             codes.append(code[:, None])
         return EncodedTable(table.continuous, torch.cat(codes, 1), self.layout, table.values)
+
+    def removed(self, table: EncodedTable) -> EncodedTable:
+        """The table without the categorical columns of the atoms: the inverse of `add`."""
+        return EncodedTable(table.continuous, table.codes[:, : self.plain.num_categorical], self.plain, table.values)
 
     def settle(self, bin_index: Tensor, codes: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Decoded cells whose numbers are the atoms that were drawn, or where none was drawn no atom.
@@ -179,14 +188,17 @@ class Atoms:
 
 
 def _beside(column: _Column, place: Tensor, scores: Tensor) -> Tensor:
-    """Other values next to atoms, the further along the score lies in the atom's interval the greater."""
+    """Other values next to atoms, the further along the score lies between the two nearest ones the greater."""
     ends = torch.cat(
         [column.boundaries.new_tensor([-torch.inf]), column.boundaries, column.boundaries.new_full((1,), torch.inf)]
     )
-    low, high, at = (torch.special.ndtr(x.double()) for x in (ends[place], ends[place + 1], scores))
+    # The nearest other values are at the ends of a run of atoms: the last one below it ends where the run begins.
+    below = torch.searchsorted(column.others, place)
+    before = torch.cat([ends.new_tensor([-torch.inf]), ends[column.others + 1]])
+    after = torch.cat([ends[column.others], ends.new_tensor([torch.inf])])
+    low, high, at = (torch.special.ndtr(x.double()) for x in (before[below], after[below], scores))
     share = ((at - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
     reach = max(1, len(column.others) // 10)
-    below = torch.searchsorted(column.others, place)
     first, last = (below - reach).clamp(min=0), (below + reach).clamp(max=len(column.others))
     return column.others[(first + (share * (last - first)).long()).clamp(max=last - 1)]
 

@@ -208,6 +208,17 @@ class Codec:
         places, categories = bin_index.cpu().numpy(), codes.cpu().numpy()
         return decode_table(self._modelled, self._coders, places, categories, lambda coder, own: coder.table.take(own))
 
+    def ranks(self) -> list[Tensor]:
+        """The middle of the ranks of each kept value of each continuous column, from 0 to 1: float64 ``[V]`` each."""
+        ends = [torch.from_numpy(np.append(0.0, coder.cumulative)) for coder in self._continuous]
+        return [(end[:-1] + end[1:]) / 2 for end in ends]
+
+    def scores(self, bin_index: Tensor) -> Tensor:
+        """The scores of values, given by their places, in the middle of their ranks: float32 ``[B, C]``."""
+        columns = zip(self.ranks(), bin_index.T.long(), strict=True)
+        scores = [torch.special.ndtri(ranks[places]).float() for ranks, places in columns]
+        return torch.stack(scores, 1) if scores else torch.empty(bin_index.shape)
+
     def without_outliers(self, table: EncodedTable) -> EncodedTable:
         """An encoded table whose standardised values are those of its cells moved into the range without outliers.
 
@@ -341,12 +352,12 @@ class Codec:
         self.category_values(column)
         return self.schema.categorical.index(column)
 
-    def atoms(self, share: float, count: int, budget: int, layout: Layout | None = None) -> Atoms:
+    def atoms(self, share: float, count: int, budget: int, spike: float = 0.0, layout: Layout | None = None) -> Atoms:
         """The frequent values of the continuous columns; arguments as those of `missdiff_fast.table.atoms.Atoms`.
 
         ``layout`` is the codec's by default.
         """
-        return Atoms(self._continuous, self.layout if layout is None else layout, share, count, budget)
+        return Atoms(self._continuous, self.layout if layout is None else layout, share, count, budget, spike)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""

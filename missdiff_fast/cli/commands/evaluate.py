@@ -39,6 +39,14 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     parser.add_argument(
         "--drop", metavar="COL", action="append", default=[], help="leave a column out, as in fit (repeatable)"
     )
+    parser.add_argument(
+        "--detection", action="store_true", help="also score classifiers that tell SYNTHETIC from REAL, row by row"
+    )
+    parser.add_argument(
+        "--precision-recall",
+        action="store_true",
+        help="also score where rows of SYNTHETIC lie among those of REAL: alpha-precision, beta-recall, authenticity",
+    )
     group = parser.add_argument_group("utility: models learn from SYNTHETIC to predict a column of TEST")
     group.add_argument("--test", metavar="TEST", type=Path, help="complete real rows that were not used in fit")
     group.add_argument("--target", metavar="COL", help="the column to predict")
@@ -57,7 +65,9 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         "these can take ten times as long",
     )
     group.add_argument("--jobs", metavar="N", type=int, default=-1, help="parallel fits (default: one for each core)")
-    group.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the models (default 0)")
+    group.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="seed of the models, and of the choice of rows (default 0)"
+    )
     add_reading(parser)
     add_quiet(common)
 
@@ -108,6 +118,8 @@ def run(args: argparse.Namespace) -> None:
         grid=args.grid,
         random_state=args.seed,
         n_jobs=args.jobs,
+        detection=args.detection,
+        precision_recall=args.precision_recall,
     )
     show(format_report(found))
     if args.output is not None:

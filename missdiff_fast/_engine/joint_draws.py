@@ -1,0 +1,226 @@
+"""Which missing cells are drawn from a joint normal distribution, after the network has drawn the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from missdiff_fast._engine.joint_normal import has_features
+from missdiff_fast._engine.normal_draws import NormalDraws
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.sampling import draw
+from missdiff_fast.config import SolverConfig
+from missdiff_fast.diffusion.states import CLEAN, HIDDEN
+from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
+
+_FOLDS = 5  # of a row's observed cells: each fold is hidden once
+_ROWS = 200  # held out, that are compared at most
+_DRAWS = 10  # of each hidden cell
+_MARGIN = 2.0  # standard errors of the mean gain: of two that seem level, the simpler draws
+_LEAST_SCORE = 0.02  # that differences are a share of
+_PRIOR_CELLS = 50  # that all columns' mean difference counts for in each column
+
+
+@dataclass(frozen=True)
+class JointDraws:
+    """Draws of some columns' missing cells from a joint normal distribution.
+
+    Parameters
+    ----------
+    columns : Tensor
+        The columns that are drawn: bool ``[J]``, of the table without atoms.
+    joint : NormalDraws
+        The distribution of the training rows.
+    refits : sequence of NormalDraws
+        Those of bootstrap samples of the rows.
+    """
+
+    columns: Tensor
+    joint: NormalDraws
+    refits: Sequence[NormalDraws] = ()
+
+    def with_others(self, table: EncodedTable, scores: Tensor, codes: Tensor) -> EncodedTable:
+        """The table with the missing cells of the columns that are not drawn taken from ``[N, C]`` and ``[N, K]``."""
+        C = table.layout.num_continuous
+        numbers = table.continuous.isnan() & ~self.columns[:C]
+        categories = (table.codes < 0) & ~self.columns[C:]
+        return EncodedTable(
+            torch.where(numbers, scores.to(table.continuous), table.continuous),
+            torch.where(categories, codes.to(table.codes), table.codes),
+            table.layout,
+        )
+
+    def fill(
+        self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0, refit: int | None = None
+    ) -> EncodedTable:
+        """The table with the missing cells of the columns drawn; row i depends on (seed, i) and its cells alone.
+
+        All missing cells of a row are drawn together, and those of other columns forgotten.
+        """
+        C = table.layout.num_continuous
+        joint = self.joint if refit is None else self.refits[refit]
+        drawn = joint.draw(narrow(table), backend, derive(seed, "joint"), first_row=first_row)
+        continuous, codes = table.continuous.clone(), table.codes.clone()
+        numbers, categories = self.columns[:C].nonzero()[:, 0], self.columns[C:].nonzero()[:, 0]
+        continuous[:, numbers], codes[:, categories] = drawn.continuous[:, numbers], drawn.codes[:, categories]
+        return EncodedTable(continuous, codes, table.layout)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The parameters by name, for a model file."""
+        found = {
+            "joint.columns": self.columns,
+            **{f"joint.{name}": tensor for name, tensor in vars(self.joint).items()},
+        }
+        for m, joint in enumerate(self.refits):
+            found |= {f"joint_refits.{m}.{name}": tensor for name, tensor in vars(joint).items()}
+        return found
+
+    @classmethod
+    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> JointDraws | None:
+        """The inverse of `tensors`, which may be among others; None where they are not."""
+        if "joint.columns" not in tensors:
+            return None
+
+        def joint(name: str) -> NormalDraws:
+            return NormalDraws(*(tensors[f"{name}.{field.name}"].to(device) for field in fields(NormalDraws)))
+
+        number = sum(name.startswith("joint_refits.") and name.endswith(".mean") for name in tensors)
+        refits = [joint(f"joint_refits.{m}") for m in range(number)]
+        return cls(tensors["joint.columns"].to(device), joint("joint"), refits)
+
+
+def narrow(table: EncodedTable) -> EncodedTable:
+    """The table without residuals and without the places of wide columns, which no normal distribution describes."""
+    layout = table.layout
+    C, K = layout.num_continuous - len(layout.parents), layout.num_categorical - len(layout.partners)
+    return EncodedTable(table.continuous[:, :C], table.codes[:, :K], Layout(C, layout.cardinalities[:K]))
+
+
+def choose_columns(
+    network: nn.Module,
+    joint: NormalDraws,
+    table: EncodedTable,
+    shown: Callable[[EncodedTable], EncodedTable],
+    decode: Callable[[Tensor], tuple[Tensor, Tensor]],
+    decode_table: Callable[[EncodedTable], tuple[Tensor, Tensor]],
+    ranks: Sequence[Tensor],
+    solver: SolverConfig,
+    backend: Backend,
+    seed: int,
+) -> Tensor:
+    """The columns that the joint distribution draws better than the network, by the energy score of hidden cells.
+
+    The score of a number is that of its rank, so that it does not depend on outliers; that of a category counts wrong
+    ones. Few cells are held out, so that what is found for all columns counts as some cells of each.
+
+    Parameters
+    ----------
+    network : nn.Module
+        The trained network.
+    joint : NormalDraws
+        Fitted to the rows that the network was trained on.
+    table : EncodedTable
+        Rows that neither was trained on, without atoms.
+    shown : callable
+        Adds what the network sees and the table does not have, the atoms.
+    decode : callable
+        The places of the numbers' values and the codes of encoded rows, int32 ``[B, C]`` and int16 ``[B, K]``.
+    decode_table : callable
+        The same of a table without atoms.
+    ranks : sequence of Tensor
+        The rank of each value of each number, from 0 to 1.
+    solver : SolverConfig
+        Noise levels.
+    backend : Backend
+        The ops, the network's passes and the training step.
+    seed : int
+        Everything random follows from it.
+
+    Returns
+    -------
+    Tensor
+        bool ``[J]``.
+    """
+    layout, possible = table.layout, candidates(table.layout)
+    everything, table = JointDraws(possible.to(table.device), joint), table.rows(slice(_ROWS))
+    truth = _ranked(decode_table(table), ranks, layout)
+    observed, gains, counted = table.observed().cpu() & possible, [], []
+    usual = _usual(truth, observed, layout)
+    for k, (hidden, piece) in enumerate(_hidden(table, backend, seed), 1):
+        copies = piece.rows(torch.arange(len(piece), device=table.device).repeat(_DRAWS))
+        parts = draw(network, shown(copies), solver, backend, derive(seed, "joint", k))
+        ours = torch.cat([_ranked(decode(x), ranks, layout) for _, _, x in parts])
+        theirs = _ranked(decode_table(everything.fill(copies, backend, derive(seed, "joint", k))), ranks, layout)
+        scores = [_energy(drawn.unflatten(0, (_DRAWS, -1)), truth, layout) for drawn in (ours, theirs)]
+        gains.append((scores[0] - scores[1]) / usual)
+        counted.append(hidden.cpu() & possible)
+    return (_better(torch.cat(gains), torch.cat(counted)) & possible).to(table.device)
+
+
+def _usual(truth: Tensor, observed: Tensor, layout: Layout) -> Tensor:
+    """The energy score of draws of each column's own distribution, ``[J]``."""
+    usual = []
+    for j in range(layout.num_columns):
+        cells = truth[observed[:, j], j]
+        if j < layout.num_continuous:
+            usual.append((cells[:, None] - cells).abs().mean() / 2)
+        else:
+            shares = torch.bincount(cells.long()) / max(1, len(cells))
+            usual.append((1 - shares.square().sum()) / 2)
+    return torch.stack(usual).nan_to_num(0.0).clamp(min=_LEAST_SCORE)
+
+
+def _better(gains: Tensor, counted: Tensor) -> Tensor:
+    """The columns whose counted cells gain, both ``[N, J]``: bool ``[J]``."""
+    weights = counted.double()
+    count, total = weights.sum(0), weights.sum().clamp(min=2)
+    common = (gains * weights).sum() / total
+    error = (((gains - common) * weights).square().sum() / (total - 1) / total).sqrt()
+    return ((gains * weights).sum(0) + _PRIOR_CELLS * common) / (count + _PRIOR_CELLS) > -_MARGIN * error
+
+
+def candidates(layout: Layout) -> Tensor:
+    """The columns that have a feature, and no residual and no places that follow from them: bool ``[J]``."""
+    found = has_features(layout)
+    found[layout.residuals()] = False
+    for parents in layout.parents:
+        found[list(parents)] = False
+    if layout.partners:
+        found[-len(layout.partners) :] = False
+        found[list(layout.partners)] = False
+    return found
+
+
+def _hidden(table: EncodedTable, backend: Backend, seed: int) -> Iterator[tuple[Tensor, EncodedTable]]:
+    """Which cells are hidden, bool ``[N, J]``, and the rows without them, for each fold of the cells."""
+    layout, C = table.layout, table.layout.num_continuous
+    rows = torch.arange(len(table), device=table.device)
+    uniform = backend.uniform(rows, layout.num_columns, make_key(derive(seed, "probe"), 2, table.device))
+    fold, observed = layout.with_partners((uniform * _FOLDS).floor()), table.observed()
+    for k in range(_FOLDS):
+        states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
+        hidden = observed & (layout.with_residuals(states) == HIDDEN)
+        continuous = table.continuous.masked_fill(hidden[:, :C], torch.nan)
+        yield hidden, EncodedTable(continuous, table.codes.masked_fill(hidden[:, C:], MISSING_CODE), layout)
+
+
+def _ranked(decoded: tuple[Tensor, Tensor], ranks: Sequence[Tensor], layout: Layout) -> Tensor:
+    places, codes = decoded[0].cpu().long(), decoded[1].cpu()[:, : layout.num_categorical]
+    numbers = [rank[places[:, c]][:, None] for c, rank in enumerate(ranks)]
+    return torch.cat([*numbers, codes.double()], 1)
+
+
+def _energy(drawn: Tensor, truth: Tensor, layout: Layout) -> Tensor:
+    """The energy score of each cell ``[N, J]``, from ``[M, N, J]`` draws; codes are equal or not."""
+    C, M = layout.num_continuous, len(drawn)
+
+    def apart(x: Tensor, y: Tensor) -> Tensor:
+        gap = (x - y).abs()
+        return torch.cat([gap[..., :C], (gap[..., C:] > 0).double()], -1)
+
+    pairs = sum(apart(drawn[m], drawn[:m]).sum(0) for m in range(1, M))
+    return apart(drawn, truth).mean(0) - pairs / (M * (M - 1))

@@ -1,0 +1,312 @@
+"""Draws of missing cells from a joint normal distribution of numbers and categories, for tables with few rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.random import derive, make_keys
+from missdiff_fast._engine.tiling import tiles
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+_ROUNDS = 20, 20  # of drawing and learning: before moments are averaged, and while they are
+_AGAIN = 6, 10  # the same for a distribution that starts from another
+_SWEEPS = 10  # over the missing cells of a row, before they count as drawn
+_STEPS = 15  # of the solver of a row's conditional distribution
+_RIDGE = 1e-3, 0.5  # added to variances of 1: a constant, and a multiple of features per row
+_MOST_ROWS = 8192  # to learn from
+_MOST_CATEGORIES = 64  # of a column that has features
+_MOST_WORK = 3e8  # rows times the square of features
+_TILE = 256  # rows of a call
+_LEAST_VARIANCE = 1e-3  # that the ridge is a share of
+_SCALES = 0.2, 1.2  # least and greatest factor of a drawn number's distance from its mean
+_LEAST_PROBABILITY = 1e-4  # of a category
+_LEAST_SHARE = 0.1  # of a category's probability, that no other categories take from it: linear ones can be negative
+
+
+@dataclass(frozen=True)
+class NormalDraws:
+    """A joint normal distribution of scores and one-hot categories, P features, of which missing cells are drawn.
+
+    Given the categories, numbers are normal with means linear in the categories. A category has its share as prior
+    probability, and the likelihood of the other cells of the row. Columns of more than 64 categories have no features.
+
+    Parameters
+    ----------
+    mean : Tensor
+        Of each feature, float64 ``[P]``.
+    covariance : Tensor
+        Of the features, with a ridge, float64 ``[P, P]``.
+    scale : Tensor
+        What a drawn number's distance from its conditional mean is multiplied by, because the ridge adds to it:
+        float64 ``[C]``.
+
+    Examples
+    --------
+    >>> from missdiff_fast._engine.backend import ReferenceBackend
+    >>> x = torch.linspace(-1.5, 1.5, 60)[:, None].repeat(1, 2)
+    >>> table = EncodedTable(x, torch.zeros(60, 0, dtype=torch.int16), Layout(2))
+    >>> joint = NormalDraws.fit(table, ReferenceBackend(), 0)
+    >>> row = EncodedTable(torch.tensor([[1.0, torch.nan]]), torch.zeros(1, 0, dtype=torch.int16), Layout(2))
+    >>> drawn = joint.draw(row, ReferenceBackend(), 0).continuous
+    >>> bool((drawn[0, 1] - 1).abs() < 0.3)  # the second column equals the first
+    True
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    scale: Tensor
+
+    @staticmethod
+    def affordable(num_rows: int, layout: Layout) -> bool:
+        """Whether to fit takes no more than about half a minute on one core.
+
+        >>> NormalDraws.affordable(2500, Layout(122)), NormalDraws.affordable(8000, Layout(300))
+        (True, False)
+        """
+        width = layout.num_continuous + sum(last - first for _, first, last in _groups(layout))
+        return min(num_rows, _MOST_ROWS) * width**2 <= _MOST_WORK
+
+    @classmethod
+    def fit(cls, table: EncodedTable, backend: Backend, seed: int, start: NormalDraws | None = None) -> NormalDraws:
+        """Learn from rows with missing cells, by rounds of drawing them and learning from the draws.
+
+        The stochastic EM algorithm, with the moments of the last rounds averaged.
+
+        Parameters
+        ----------
+        table : EncodedTable
+            The rows.
+        backend : Backend
+            Of the random numbers.
+        seed : int
+            Says which cells are drawn when.
+        start : NormalDraws, optional
+            Where to begin, for example the distribution of the rows that these were drawn from.
+        """
+        if len(table) > _MOST_ROWS:
+            order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
+            table = table.rows(order[:_MOST_ROWS].to(table.device))
+        chain = _Chain.start(table)
+        n, C = len(table), table.layout.num_continuous
+        P = chain.x.shape[1]
+        burn, averaged = _AGAIN if start else _ROUNDS
+        if start is None:
+            seen = chain.missing.logical_not()
+            mean = (chain.x * seen).sum(0) / seen.sum(0).clamp(min=1)
+            variance = ((chain.x - mean).square() * seen).sum(0) / seen.sum(0).clamp(min=1)
+            start = cls(mean, torch.diag(variance + _RIDGE[0]), torch.ones_like(mean[:C]))
+        joint = start
+        rows = torch.arange(n, device=table.device)
+        keys = make_keys(derive(seed, "joint"), 2 * (burn + averaged), table.device)
+        first, second = torch.zeros_like(joint.mean), torch.zeros_like(joint.covariance)
+        ridge = _RIDGE[0] + _RIDGE[1] * P / max(1, n)
+        for r in range(burn + averaged):
+            factors = _Factors.of(joint, table.layout)
+            uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[2 * r]).double()
+            normal = backend.normal(rows, max(1, C), keys[2 * r + 1]).double()
+            centre, noise = chain.sweep_apart(factors, uniform, normal)
+            z = torch.cat([centre, chain.x[:, C:]], 1)
+            share = 1.0 if r < burn else 1 / (r - burn + 1)
+            moment = z.T @ z
+            moment[:C, :C] += noise.T @ noise
+            first, second = torch.lerp(first, z.mean(0), share), torch.lerp(second, moment / n, share)
+            covariance = second - torch.outer(first, first)
+            variances = covariance.diagonal().clamp(min=_LEAST_VARIANCE)
+            joint = cls(first, covariance + torch.diag(ridge * variances), joint.scale)
+        return replace(joint, scale=chain.errors(_Factors.of(joint, table.layout)) * (1 + P / max(1, n)) ** 0.5)
+
+    def draw(self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0) -> EncodedTable:
+        """The table with the missing cells of all columns that have features drawn; row i depends on (seed, i) alone.
+
+        The codes of other columns stay as they are, and ``values`` are left out.
+        """
+        layout = table.layout
+        C = layout.num_continuous
+        factors = _Factors.of(self, layout)
+        keys = make_keys(seed, 2 * _SWEEPS, table.device)
+        continuous, codes = table.continuous.clone(), table.codes.clone()
+        for begin, end, piece in tiles(table, _TILE):
+            rows = torch.arange(first_row + begin, first_row + begin + _TILE, device=table.device)
+            chain = _Chain.start(piece)
+            for s in range(_SWEEPS if chain.groups else 1):
+                uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[2 * s]).double()
+                normal = backend.normal(rows, max(1, C), keys[2 * s + 1]).double()
+                if s < _SWEEPS - 1 and chain.groups:
+                    chain.sweep(factors, uniform, normal)
+            centre, noise = chain.sweep_apart(factors, uniform, normal)
+            numbers = (centre + self.scale * noise).to(continuous.dtype)
+            own = slice(0, end - begin)
+            continuous[begin:end] = torch.where(piece.continuous.isnan(), numbers, piece.continuous)[own]
+            codes[begin:end] = torch.where(piece.codes < 0, chain.codes, piece.codes)[own]
+        return EncodedTable(continuous, codes, layout)
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """What the conditional distributions need.
+
+    Parameters
+    ----------
+    mean, precision : Tensor
+        Of the features, ``[P]`` and ``[P, P]``.
+    root : Tensor
+        The lower triangular root of the numbers' block of the precision, ``[C, C]``.
+    likelihood : Tensor
+        What the numbers tell of the categories: minus the logarithm of their density given the categories is half the
+        quadratic form of this matrix about the mean, but for a term of the numbers alone. ``[P, P]``.
+    forms : Tensor
+        Half the quadratic form of each category's one-hot row alone, ``[P]``.
+    weights : Tensor
+        The categories' probabilities given the other categories are linear in these: ``[P, P]``.
+    """
+
+    mean: Tensor
+    precision: Tensor
+    root: Tensor
+    likelihood: Tensor
+    forms: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, joint: NormalDraws, layout: Layout) -> _Factors:
+        """Of a distribution."""
+        C = layout.num_continuous
+        precision = _inverse(joint.covariance)
+        root = torch.linalg.cholesky(precision[:C, :C])
+        alone = _inverse(joint.covariance[C:, C:])
+        likelihood, weights = precision.clone(), torch.zeros_like(precision)
+        likelihood[C:, C:] -= alone
+        forms = torch.zeros_like(joint.mean)
+        for _, first, last in _groups(layout):
+            own = slice(first, last)
+            apart = torch.eye(last - first, dtype=precision.dtype, device=precision.device) - joint.mean[own]
+            forms[own] = ((apart @ likelihood[own, own]) * apart).sum(1) / 2
+            block = alone[:, first - C : last - C]
+            weights[C:, own] = -torch.linalg.solve(block[first - C : last - C], block, left=False)
+            weights[own, own] = 0.0
+        return cls(joint.mean, precision, root, likelihood, forms, weights)
+
+    def chances(self, x: Tensor, own: slice) -> Tensor:
+        """The probability of each category of one column given all other cells, rows ``[B, P]`` of mean 0: ``[B, V]``.
+
+        Not the normal density of one-hot rows, which makes two rare categories that meet a few times inseparable.
+        """
+        prior = self.mean[own].clamp(min=_LEAST_PROBABILITY)
+        prior = torch.maximum(self.mean[own] + x @ self.weights[:, own], _LEAST_SHARE * prior)
+        told = x @ self.likelihood[:, own] - x[:, own] @ self.likelihood[own, own]
+        return torch.softmax(prior.log() - told - self.forms[own], 1)
+
+
+def _inverse(matrix: Tensor) -> Tensor:
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix)).contiguous()
+
+
+@dataclass
+class _Chain:
+    """Some rows whose missing cells are drawn in turn."""
+
+    x: Tensor  # features [B, P]
+    codes: Tensor
+    missing: Tensor  # [B, P]
+    groups: list[tuple[int, int, int]]
+    fresh: bool = True
+
+    @classmethod
+    def start(cls, table: EncodedTable) -> _Chain:
+        parts = [table.continuous.double()]
+        groups = _groups(table.layout)
+        for k, first, last in groups:
+            codes = table.codes[:, k].long()
+            one_hot = torch.nn.functional.one_hot(codes.clamp(min=0), last - first).double()
+            parts.append(one_hot.masked_fill((codes < 0)[:, None], torch.nan))
+        x = torch.cat(parts, 1)
+        return cls(x.nan_to_num(0.0), table.codes.clone(), x.isnan(), groups)
+
+    def sweep(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> None:
+        """Draw the missing categories of each column in turn, then all missing numbers at once."""
+        x = self._drawn_categories(factors, uniform)
+        self.x = _solved(factors.precision, x, self._numbers(x), self._pull(factors, normal)) + factors.mean
+
+    def sweep_apart(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
+        """As `sweep`; the numbers' conditional means, and what was drawn about them, both ``[B, C]``."""
+        x, C = self._drawn_categories(factors, uniform), len(factors.root)
+        missing, pull = self._numbers(x), self._pull(factors, normal)
+        centre = _solved(factors.precision, x, missing, None)
+        noise = _solved(factors.precision, torch.zeros_like(x), missing, pull)
+        self.x = centre + noise + factors.mean
+        return centre[:, :C] + factors.mean[:C], noise[:, :C]
+
+    def errors(self, factors: _Factors) -> Tensor:
+        """Root mean square errors of the known numbers given all other cells, in the distribution's units: ``[C]``."""
+        C = len(factors.root)
+        pulled = ((self.x - factors.mean) @ factors.precision)[:, :C] * factors.precision.diagonal()[:C].rsqrt()
+        known = ~self.missing[:, :C]
+        mean = (pulled.square() * known).sum(0) / known.sum(0).clamp(min=1)
+        return mean.sqrt().clamp(*_SCALES)
+
+    def _drawn_categories(self, factors: _Factors, uniform: Tensor) -> Tensor:
+        """The features about their means, with new categories."""
+        x, first_time = self.x - factors.mean, self.fresh
+        if first_time:
+            # The means given the known cells, of categories too, begin the chain near its end.
+            x, self.fresh = _solved(factors.precision, torch.where(self.missing, 0.0, x), self.missing, None), False
+        for g, (k, first, last) in enumerate(self.groups):
+            hole, own = self.missing[:, first], slice(first, last)
+            if first_time:
+                chance = (x[:, own] + factors.mean[own]).clamp(min=_LEAST_PROBABILITY)
+            else:
+                chance = factors.chances(x, own)
+            below = chance.cumsum(1)
+            code = (below[:, :-1] <= uniform[:, g : g + 1] * below[:, -1:]).sum(1)
+            one_hot = torch.nn.functional.one_hot(code, last - first).to(x.dtype) - factors.mean[own]
+            x[:, own] = torch.where(hole[:, None], one_hot, x[:, own])
+            self.codes[:, k] = torch.where(hole, code.to(self.codes.dtype), self.codes[:, k])
+        return x
+
+    def _numbers(self, x: Tensor) -> Tensor:
+        """The missing features that are numbers, bool ``[B, P]``."""
+        first = self.groups[0][1] if self.groups else x.shape[1]
+        return self.missing & (torch.arange(x.shape[1], device=x.device) < first)
+
+    def _pull(self, factors: _Factors, normal: Tensor) -> Tensor:
+        """Normal rows whose covariance is the precision of the numbers; 0 elsewhere: ``[B, P]``."""
+        C = len(factors.root)
+        return torch.nn.functional.pad(normal[:, :C] @ factors.root.T, (0, len(factors.mean) - C))
+
+
+def _solved(precision: Tensor, x: Tensor, missing: Tensor, pull: Tensor | None) -> Tensor:
+    """Rows of mean 0 whose missing features m solve ``precision[m, m] x[m] = pull[m] - precision[m, o] x[o]``.
+
+    A few steps of conjugate gradients with the diagonal as preconditioner, of all rows at once, from the values that
+    ``x`` has there. Without ``pull`` the solutions are conditional means; with that of a normal vector of covariance
+    ``precision``, draws.
+    """
+    mask, diagonal = missing.to(x.dtype), precision.diagonal()
+    residual = -(x @ precision) * mask
+    if pull is not None:
+        residual = residual + pull * mask
+    x, direction = x.clone(), residual / diagonal
+    power = (residual * direction).sum(1, keepdim=True)
+    for _ in range(_STEPS):
+        image = (direction @ precision) * mask
+        length = power / (direction * image).sum(1, keepdim=True).clamp(min=1e-30)
+        x += length * direction
+        residual = residual - length * image
+        scaled = residual / diagonal
+        power, before = (residual * scaled).sum(1, keepdim=True), power
+        direction = scaled + (power / before.clamp(min=1e-30)) * direction
+    return x
+
+
+def _groups(layout: Layout) -> list[tuple[int, int, int]]:
+    """Of each categorical column with features: its number among them, and where its features begin and end."""
+    groups, first = [], layout.num_continuous
+    for k, size in enumerate(layout.cardinalities):
+        if size <= _MOST_CATEGORIES:
+            groups.append((k, first, first + size))
+            first += size
+    return groups
