@@ -126,7 +126,7 @@ def run(condition: str, rows: int, effort: float, seed: int, variant: str) -> di
 
 
 def page(runs: pd.DataFrame) -> list[str]:
-    """A table of means for each condition, and the gains over the default in pairs of one seed."""
+    """A table for each condition: the default's means, and the others' differences from it in pairs of one seed."""
     runs, sections = runs[runs["error"].isna()], list[str]()
     for condition in (name for name in CONDITIONS if (runs["condition"] == name).any()):
         part = runs[runs["condition"] == condition].set_index(["variant", "seed"])
@@ -137,9 +137,15 @@ def page(runs: pd.DataFrame) -> list[str]:
             base = part.loc["default"].reindex(own.index) if variant != "default" else own
             cells = [VARIANTS[variant].what, str(len(own))]
             for name, (digits, more) in shown.items():
-                gain = (own[name] - base[name]) * (1 if more else -1)
-                mark = "" if name == "fit_cpu_s" else " +" if (gain > 0).all() else " -" if (gain < 0).all() else ""
-                cells.append(f"{own[name].mean():.{digits}f}{mark}")
+                if variant == "default":
+                    cells.append(f"{own[name].mean():.{digits}f}")
+                    continue
+                change = (own[name] - base[name]).dropna()
+                gain = change if more else -change
+                mark = (
+                    "" if name == "fit_cpu_s" else " +" if (gain > 1e-9).all() else " -" if (gain < -1e-9).all() else ""
+                )
+                cells.append(f"{change.mean():+.{digits}f}{mark}" if len(change) else "")
             lines.append(cells)
         missing = part["missing"].mean()
         sections.append(f"## {condition}\n\n{missing:.0%} of the cells missing")
@@ -174,7 +180,8 @@ def main() -> None:
         show({name: value for name, value in {**key, **found}.items() if name in (*KEY, *SHOWN, "distances", "error")})
     text = [
         store.describe(options.facts),
-        "Means over the seeds. A plus: better than the default at every seed; a minus: worse at every seed.",
+        "The default's means over its seeds; of the others, mean differences from the default at the same seeds. A "
+        "plus behind: better than the default at every seed; a minus: worse at every seed.",
         *page(runs.table()),
     ]
     print("\n\n".join(text))
