@@ -106,10 +106,10 @@ def fresh_fills(times: int) -> Iterator[None]:
         history: History,
         *,
         filled: EncodedTable | None = None,
-        verbose: bool = False,
+        **options: Any,
     ) -> None:
         if filled is None:
-            plain_train(network, table, objective, phase, backend, seed, history, verbose=verbose)
+            plain_train(network, table, objective, phase, backend, seed, history, **options)
             return
         made, watched = list[FusedStepper](), copy.copy(backend)
 
@@ -129,7 +129,7 @@ def fresh_fills(times: int) -> Iterator[None]:
 
         watched.stepper = stepper  # type: ignore[method-assign]
         with patch(f"{_ENGINE}.training._draw_batches", draw):
-            plain_train(network, table, objective, phase, watched, seed, history, filled=filled, verbose=verbose)
+            plain_train(network, table, objective, phase, watched, seed, history, filled=filled, **options)
 
     with patch(f"{_ENGINE}.refinement.train", train):
         yield
