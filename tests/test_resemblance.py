@@ -24,6 +24,11 @@ def _table(rows: int, seed: int, holes: float = 0.0) -> EncodedTable:
     return EncodedTable(continuous, codes, LAYOUT)
 
 
+def _numbers(rows: int, seed: int) -> EncodedTable:
+    x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(seed))
+    return EncodedTable(x.cumsum(1), torch.zeros(rows, 0, dtype=torch.int16), Layout(3))
+
+
 def test_a_table_is_near_to_itself_and_to_its_like() -> None:
     table = _table(5000, 0)
     assert distance(table, table).total == 0.0
@@ -61,6 +66,26 @@ def test_a_lost_dependence_is_seen() -> None:
     )
     assert distance(table, shuffled).pairs > distance(table, drawn).pairs + 0.2
     assert distance(table, shuffled).marginals == pytest.approx(distance(table, drawn).marginals)
+
+
+def test_a_lost_dependence_is_seen_where_few_rows_hold_both() -> None:
+    table, drawn = _table(1000, 0), _table(4000, 1)
+    table.continuous[:450, 0], table.continuous[500:, 1] = torch.nan, torch.nan  # 50 rows hold both
+    table.codes[:] = -1
+    lost = EncodedTable(torch.stack([drawn.continuous[:, 0], drawn.continuous[:, 1].roll(1)], 1), drawn.codes, LAYOUT)
+    assert distance(table, lost).pairs > distance(table, drawn).pairs + 0.4
+
+
+def test_a_pair_counts_by_its_rows_up_to_a_hundred() -> None:
+    """By hand, of three columns: pairs of 300, 30 and 60 rows."""
+    table, drawn = _numbers(330, 0), _numbers(3000, 1)
+    table.continuous[:300, 2], table.continuous[300:, 0] = torch.nan, torch.nan
+    table.continuous[:30, 2] = torch.randn(30, generator=torch.Generator().manual_seed(2))
+    want, got = (pd.DataFrame(each.continuous.numpy()).corr().to_numpy() for each in (table, drawn))
+    pairs, rows = [(0, 1), (0, 2), (1, 2)], [300, 30, 60]
+    weights = np.minimum(rows, 100) / 100
+    by_hand = np.average([abs(want - got)[pair] for pair in pairs], weights=weights)
+    assert distance(table, drawn).pairs == pytest.approx(by_hand, abs=1e-6)
 
 
 def test_pairs_that_are_never_seen_together_are_left_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ class Runs:
     ----------
     path : Path
         The file; made with the first run.
+    key, columns : sequence of str
+        The columns that tell runs apart, and all columns, "error" among them.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, key: Sequence[str] = KEY, columns: Sequence[str] = COLUMNS) -> None:
+        self._path, self._key, self._columns = path, key, list(columns)
         self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         if path.exists():
             table = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip").reindex(
-                columns=COLUMNS
+                columns=self._columns
             )
             for row in table.to_dict("records"):
                 self._rows[self._of(row)] = row
@@ -44,8 +47,7 @@ class Runs:
 
     def table(self) -> pd.DataFrame:
         """All runs, in the order in which they came."""
-        return pd.DataFrame(list(self._rows.values()), columns=COLUMNS)
+        return pd.DataFrame(list(self._rows.values()), columns=self._columns)
 
-    @staticmethod
-    def _of(row: dict[str, Any]) -> tuple[Any, ...]:
-        return tuple(str(row[name]) for name in KEY)
+    def _of(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(str(row[name]) for name in self._key)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
-_MIN_PAIRS = 100  # rows of a correlation; those over fewer are left out
+_SURE_PAIRS = 100  # rows of a correlation that counts in full
+_MIN_PAIRS = 10  # rows of a correlation; those over fewer are left out
 _WIDEST = 1000  # encoded columns that are all correlated with one another
 _BLOCK = 500  # in a wider row, encoded columns that are correlated with one another
 _MOST_CATEGORIES = 125  # in a wider row, of one column
@@ -26,10 +27,12 @@ class Distance:
         Mean over columns with an observed cell of the Kolmogorov-Smirnov distance (scores) or the total variation
         (categories); 0 without any such column.
     pairs : float
-        Mean absolute difference of the correlations of encoded columns, over pairs of columns that at least 100 rows
-        observe both; 0 without any such pair. If there are more than 1,000 encoded columns, the columns are dealt
-        into blocks of at most 500 at random, and the pairs are those within a block: time and memory grow with
-        their number, not with its square. Of a column's categories the 125 most frequent ones count then.
+        Mean absolute difference of the correlations of encoded columns, over pairs of columns that at least 10 rows
+        observe both; 0 without any such pair. A pair that fewer than 100 rows observe counts in proportion to their
+        number: it is known less surely, but in a table with many holes it may be all that tells of dependence. If
+        there are more than 1,000 encoded columns, the columns are dealt into blocks of at most 500 at random, and the
+        pairs are those within a block: time and memory grow with their number, not with its square. Of a column's
+        categories the 125 most frequent ones count then.
     """
 
     marginals: float
@@ -71,8 +74,8 @@ def distance(table: EncodedTable, drawn: EncodedTable) -> Distance:
         if len(seen):
             shares = [torch.bincount(codes.long(), minlength=size) / len(codes) for codes in (seen, drawn.codes[:, k])]
             gaps.append(0.5 * (shares[0] - shares[1]).abs().sum())
-    differences = torch.cat([_differences(*pair) for pair in _blocks(table, drawn)])
-    pairs = float(differences.mean()) if len(differences) else 0.0
+    differences, weights = map(torch.cat, zip(*(_differences(*pair) for pair in _blocks(table, drawn)), strict=True))
+    pairs = float((differences * weights).sum() / weights.sum()) if len(differences) else 0.0
     return Distance(float(torch.stack(gaps).mean()) if gaps else 0.0, pairs)
 
 
@@ -83,13 +86,13 @@ def _kolmogorov_smirnov(first: Tensor, second: Tensor) -> Tensor:
     return (shares[0] - shares[1]).abs().max()
 
 
-def _differences(table: EncodedTable, drawn: EncodedTable) -> Tensor:
-    """Absolute differences of the correlations, one for each pair that counts."""
+def _differences(table: EncodedTable, drawn: EncodedTable) -> tuple[Tensor, Tensor]:
+    """Absolute differences of the correlations and their weights, one for each pair that counts."""
     want, count = _correlations(table)
     got, _ = _correlations(drawn)
     groups = table.layout.groups(table.device)
     used = (count >= _MIN_PAIRS) & (groups[:, None] < groups[None, :]) & want.isfinite() & got.isfinite()
-    return (want - got).abs()[used]
+    return (want - got).abs()[used], (count[used] / _SURE_PAIRS).clamp(max=1)
 
 
 def _blocks(table: EncodedTable, drawn: EncodedTable) -> Iterator[tuple[EncodedTable, EncodedTable]]:
