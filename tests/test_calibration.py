@@ -124,6 +124,16 @@ def test_scores_of_columns_with_atoms_and_known_cells_stay() -> None:
     assert (model.sample(50, given={"age": table["age"][0]})["age"] == table["age"][0]).all()
 
 
+def test_scores_of_a_column_that_few_rows_observe_stay(any_backend: Backend) -> None:
+    layout = Layout(2, (2,))
+    scores = torch.randn(1000, 2, generator=torch.Generator().manual_seed(0)) + 1
+    scores[100:, 1] = torch.nan
+    table = EncodedTable(scores, torch.zeros(1000, 1, dtype=torch.int16), layout, scores)
+    calibration = calibrate(Denoiser(layout, width=16, blocks=1).eval(), table, Config(), any_backend, 0)
+    assert not torch.equal(calibration.drawn[0], calibration.wanted[0])
+    assert torch.equal(calibration.drawn[1], calibration.wanted[1])
+
+
 def test_numbers_alone_are_calibrated() -> None:
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(800, 2)), columns=["x", "y"])
     model = MissDiff(steps=5, width=16, random_state=0).fit(table)

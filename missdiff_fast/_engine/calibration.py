@@ -21,6 +21,7 @@ _PSEUDO_COUNT = 8.0  # added to each category's count, so that rare ones do not 
 _DAMPING = 0.7  # of the rounds after the first
 _QUANTILES = 64  # of a column's scores at most
 _CELLS = 50  # of the table between two quantiles at least
+_OBSERVED = 0.5  # least number of observed cells of a column with calibrated scores, as a share of the most of any
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     """Corrections with which drawn rows have categories as often, and scores distributed, as the table.
 
     The distributions to reach are those of the table with its missing cells drawn given the observed ones, which under
-    MAR are those of complete rows. Scores of columns with atoms stay as they are: their atoms are calibrated.
+    MAR are those of complete rows. Scores of columns with atoms stay as they are: their atoms are calibrated. So do
+    those of columns observed less than half as often as the one observed most, whose target would be drawn cells.
 
     Parameters
     ----------
@@ -126,11 +128,18 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
         got, least = _shares(drawn), _PSEUDO_COUNT / len(nothing)
         weights = found.log_weights + (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()
         found = Calibration(weights, found.drawn, found.wanted)
-    return Calibration(found.log_weights, *_quantiles(drawn, complete)) if config.calibration.scores else found
+    if not config.calibration.scores:
+        return found
+    count = table.observed()[:, : layout.num_continuous].sum(0)
+    seldom = count < _OBSERVED * count.amax() if len(count) else count.bool()
+    return Calibration(found.log_weights, *_quantiles(drawn, complete, seldom))
 
 
-def _quantiles(drawn: EncodedTable, complete: EncodedTable) -> tuple[Tensor, Tensor]:
-    """Quantiles of the scores of drawn rows and of complete ones, equal for columns that have atoms: ``[C, Q]``."""
+def _quantiles(drawn: EncodedTable, complete: EncodedTable, seldom: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantiles of the scores of drawn rows and of complete ones: ``[C, Q]``.
+
+    They are equal for columns that have atoms, or that are observed ``seldom``.
+    """
     number = min(_QUANTILES, len(complete) // _CELLS, len(drawn) // _CELLS)
     C = drawn.layout.num_continuous
     if number < 2:
@@ -139,7 +148,8 @@ def _quantiles(drawn: EncodedTable, complete: EncodedTable) -> tuple[Tensor, Ten
     found = [table.continuous.sort(0).values[(at * len(table)).long()].T.float() for table in (drawn, complete)]
     found = [quantiles.contiguous() for quantiles in found]
     with_atoms = [c for c in drawn.layout.partners if c < C]
-    found[1][with_atoms] = found[0][with_atoms]
+    for columns in (with_atoms, seldom):
+        found[1][columns] = found[0][columns]
     return found[0], found[1]
 
 
