@@ -17,12 +17,12 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
-_FOLDS = 5  # of a row's observed cells: each fold is hidden once
-_ROWS = 200  # held out, that are compared at most
-_DRAWS = 10  # of each hidden cell
-_MARGIN = 2.0  # standard errors of the mean gain: of two that seem level, the simpler draws
-_LEAST_SCORE = 0.02  # that differences are a share of
-_PRIOR_CELLS = 50  # that all columns' mean difference counts for in each column
+_FOLDS = 5  # Each observed cell of a held-out row is hidden in one of so many folds.
+_ROWS = 200  # At most so many held-out rows are compared.
+_DRAWS = 10  # The energy score is that of so many draws of each hidden cell.
+_MARGIN = 2.0  # The network draws a column where it is better by more than so many standard errors of the mean gain.
+_LEAST_SCORE = 0.02  # Differences are divided by the column's usual energy score, or by this where that is less.
+_PRIOR_CELLS = 50  # The mean difference of all columns counts as much as so many cells of each column.
 
 
 @dataclass(frozen=True)

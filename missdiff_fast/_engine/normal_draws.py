@@ -12,19 +12,21 @@ from missdiff_fast._engine.random import derive, make_keys
 from missdiff_fast._engine.tiling import tiles
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-_ROUNDS = 20, 20  # of drawing and learning: before moments are averaged, and while they are
-_AGAIN = 6, 10  # the same for a distribution that starts from another
-_SWEEPS = 10  # over the missing cells of a row, before they count as drawn
-_STEPS = 15  # of the solver of a row's conditional distribution
-_RIDGE = 1e-3, 0.5  # added to variances of 1: a constant, and a multiple of features per row
-_MOST_ROWS = 8192  # to learn from
-_MOST_CATEGORIES = 64  # of a column that has features
-_MOST_WORK = 3e8  # rows times the square of features
-_TILE = 256  # rows of a call
-_LEAST_VARIANCE = 1e-3  # that the ridge is a share of
-_SCALES = 0.2, 1.2  # least and greatest factor of a drawn number's distance from its mean
-_LEAST_PROBABILITY = 1e-4  # of a category
-_LEAST_SHARE = 0.1  # of a category's probability, that no other categories take from it: linear ones can be negative
+ROUNDS = 20, 20  # How many rounds of the EM algorithm come before its moments are averaged, and how many are averaged.
+AGAIN = 6, 10  # The same two numbers where the fit starts from another fitted distribution.
+SWEEPS = 10  # How often the missing cells of a row are drawn in turn; the last draw is kept.
+_STEPS = 15  # How many steps of conjugate gradients solve for the missing numbers of a row.
+_RIDGE = 1e-3, 0.5  # The ridge is the first, plus the second times features per row, of each feature's variance.
+MOST_ROWS = 8192  # The fit learns from no more rows than these, chosen at random.
+_MOST_CATEGORIES = 64  # A column of more categories has no features.
+_MOST_WORK = 3e8  # The fit takes no longer than half a minute where rows times the square of features are no more.
+_TILE = 256  # So many rows are drawn at once.
+_LEAST_VARIANCE = 1e-3  # The ridge of a feature of less variance is that of a feature of this variance.
+_SCALES = 0.2, 1.2  # The least and the greatest factor of a drawn number's distance from its conditional mean.
+_LEAST_PROBABILITY = 1e-4  # No category has a lower prior probability.
+_LEAST_SHARE = (
+    0.1  # The other categories of a row lower a category's prior probability to no less than this share of it.
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class NormalDraws:
         (True, False)
         """
         width = layout.num_continuous + sum(last - first for _, first, last in _groups(layout))
-        return min(num_rows, _MOST_ROWS) * width**2 <= _MOST_WORK
+        return min(num_rows, MOST_ROWS) * width**2 <= _MOST_WORK
 
     @classmethod
     def fit(cls, table: EncodedTable, backend: Backend, seed: int, start: NormalDraws | None = None) -> NormalDraws:
@@ -87,13 +89,13 @@ class NormalDraws:
         start : NormalDraws, optional
             Where to begin, for example the distribution of the rows that these were drawn from.
         """
-        if len(table) > _MOST_ROWS:
+        if len(table) > MOST_ROWS:
             order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
-            table = table.rows(order[:_MOST_ROWS].to(table.device))
+            table = table.rows(order[:MOST_ROWS].to(table.device))
         chain = _Chain.start(table)
         n, C = len(table), table.layout.num_continuous
         P = chain.x.shape[1]
-        burn, averaged = _AGAIN if start else _ROUNDS
+        burn, averaged = AGAIN if start else ROUNDS
         if start is None:
             seen = chain.missing.logical_not()
             mean = (chain.x * seen).sum(0) / seen.sum(0).clamp(min=1)
@@ -127,15 +129,15 @@ class NormalDraws:
         layout = table.layout
         C = layout.num_continuous
         factors = _Factors.of(self, layout)
-        keys = make_keys(seed, 2 * _SWEEPS, table.device)
+        keys = make_keys(seed, 2 * SWEEPS, table.device)
         continuous, codes = table.continuous.clone(), table.codes.clone()
         for begin, end, piece in tiles(table, _TILE):
             rows = torch.arange(first_row + begin, first_row + begin + _TILE, device=table.device)
             chain = _Chain.start(piece)
-            for s in range(_SWEEPS if chain.groups else 1):
+            for s in range(SWEEPS if chain.groups else 1):
                 uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[2 * s]).double()
                 normal = backend.normal(rows, max(1, C), keys[2 * s + 1]).double()
-                if s < _SWEEPS - 1 and chain.groups:
+                if s < SWEEPS - 1 and chain.groups:
                     chain.sweep(factors, uniform, normal)
             centre, noise = chain.sweep_apart(factors, uniform, normal)
             numbers = (centre + self.scale * noise).to(continuous.dtype)
