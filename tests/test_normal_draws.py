@@ -17,6 +17,7 @@ from missdiff_fast._engine.backend import Backend, ReferenceBackend
 from missdiff_fast._engine.joint_draws import JointDraws, narrow
 from missdiff_fast._engine.normal_draws import NormalDraws
 from missdiff_fast.config import BlendConfig, Config
+from missdiff_fast.table import read_frame
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 SMALL: dict[str, Any] = {"steps": 60, "batch_size": 64, "width": 16, "blocks": 1, "random_state": 0}
@@ -214,3 +215,55 @@ def test_columns_that_nearly_determine_one_another_are_drawn_no_wider_than_they_
     draws = torch.stack([joint.draw(table, any_backend, seed).continuous[:, 0] for seed in range(20)])
     error = float((draws.mean(0) - x[:, 0]).square().mean().sqrt())
     assert 0.8 * error < float(draws.std(0).mean()) < 1.2 * error  # twice as wide without the scale
+
+
+def _sums(rows: int) -> pd.DataFrame:
+    """Two numbers, their sum, and a column that depends on it, with holes."""
+    random = np.random.default_rng(5)
+    a, b = random.integers(0, 50, rows), random.integers(0, 50, rows)
+    table = pd.DataFrame({"a": a, "b": b, "s": a + b, "x": a + 10 * random.normal(size=rows)}).astype(float)
+    return table.mask(random.random(table.shape) < 0.15)
+
+
+def _counted_fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rows of each fit from now on."""
+    counted: list[int] = []
+    fit = NormalDraws.fit.__func__  # type: ignore[attr-defined]
+
+    def counting(cls: type[NormalDraws], table: EncodedTable, *others: Any) -> NormalDraws:
+        counted.append(len(table))
+        return fit(cls, table, *others)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(NormalDraws, "fit", classmethod(counting))
+    return counted
+
+
+def test_columns_of_relations_without_a_residual_are_left_to_the_network() -> None:
+    model = MissDiff(**SMALL).fit(_sums(150))
+    assert model.relations_["kind"].tolist() == ["linear"]
+    assert model._method._joint.columns.tolist() == [False, False, False, True]
+
+
+def test_of_few_rows_a_distribution_is_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = _counted_fits(monkeypatch)
+    MissDiff(**SMALL).fit(_frame()[:150])
+    assert counted == [150]
+
+
+@pytest.mark.parametrize("rows", [150, 300])
+def test_without_columns_to_draw_no_distribution_is_fitted(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = _counted_fits(monkeypatch)
+    model = MissDiff(**SMALL).fit(_sums(rows)[["a", "b", "s"]])
+    assert model._method._joint is None
+    assert counted == []
+
+
+def test_known_cells_of_drawn_columns_stay() -> None:
+    table = _frame()
+    model = MissDiff(**SMALL).fit(table)
+    method = model._method
+    rows = table[:200] + {"x": 0.01, "y": 0.01, "z": 0.01, "group": ""}  # values between those that fit saw
+    known = model.codec_.encode(read_frame(rows))
+    seen, drawn = rows.notna(), method.draw(known, 1, num_steps=15)
+    method._joint = None
+    pd.testing.assert_frame_equal(drawn.where(seen), method.draw(known, 1, num_steps=15).where(seen))

@@ -104,6 +104,7 @@ def choose_columns(
     network: nn.Module,
     joint: NormalDraws,
     table: EncodedTable,
+    possible: Tensor,
     shown: Callable[[EncodedTable], EncodedTable],
     decode: Callable[[Tensor], tuple[Tensor, Tensor]],
     decode_table: Callable[[EncodedTable], tuple[Tensor, Tensor]],
@@ -125,6 +126,8 @@ def choose_columns(
         Fitted to the rows that the network was trained on.
     table : EncodedTable
         Rows that neither was trained on, without atoms.
+    possible : Tensor
+        The columns to choose from, bool ``[J]``; see `candidates`.
     shown : callable
         Adds what the network sees and the table does not have, the atoms.
     decode : callable
@@ -145,7 +148,7 @@ def choose_columns(
     Tensor
         bool ``[J]``.
     """
-    layout, possible = table.layout, candidates(table.layout)
+    layout = table.layout
     everything, table = JointDraws(possible.to(table.device), joint), table.rows(slice(_ROWS))
     truth = _ranked(decode_table(table), ranks, layout)
     observed, gains, counted = table.observed().cpu() & possible, [], []
@@ -183,9 +186,18 @@ def _better(gains: Tensor, counted: Tensor) -> Tensor:
     return ((gains * weights).sum(0) + _PRIOR_CELLS * common) / (count + _PRIOR_CELLS) > -_MARGIN * error
 
 
-def candidates(layout: Layout) -> Tensor:
-    """The columns that have a feature, and no residual and no places that follow from them: bool ``[J]``."""
+def candidates(layout: Layout, numeric: Sequence[int] = ()) -> Tensor:
+    """The columns that have a feature, no numeric relation and no places that follow from them: bool ``[J]``.
+
+    Parameters
+    ----------
+    layout : Layout
+        The table's, without atoms.
+    numeric : sequence of int
+        The columns of numeric relations, which have residuals or none: drawn cells would not fit the formulas.
+    """
     found = has_features(layout)
+    found[list(numeric)] = False
     found[layout.residuals()] = False
     for parents in layout.parents:
         found[list(parents)] = False

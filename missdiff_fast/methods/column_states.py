@@ -116,16 +116,19 @@ class ColumnStates(Method):
         backend, plain = self.backend, self.wide.layout
         if held_out is None and len(trained) >= MIN_ROWS_TO_HOLD_OUT:
             return None
+        possible = columns = candidates(plain, self.codec.relations.numeric)
+        if not bool(possible.any()):
+            return None
         rows = narrow(self.atoms.removed(trained))
         if not NormalDraws.affordable(len(table), rows.layout):
             return None
         joint = NormalDraws.fit(rows, backend, seed)
-        columns = candidates(plain).to(self.device)
         if held_out is not None:
             columns = choose_columns(
                 self._networks.generator,
                 joint,
                 self.atoms.removed(held_out),
+                possible,
                 self.atoms.add,
                 lambda x: self._decoded(x, self.atoms.layout),
                 self._decoded_table,
@@ -134,15 +137,15 @@ class ColumnStates(Method):
                 backend,
                 seed,
             )
-        if not bool(columns.any()):
-            return None
-        rows = narrow(self.atoms.removed(table))
-        joint = NormalDraws.fit(rows, backend, seed, joint)
+            if not bool(columns.any()):
+                return None
+            rows = narrow(self.atoms.removed(table))
+            joint = NormalDraws.fit(rows, backend, seed, joint)
         refits = [
             NormalDraws.fit(bootstrap(rows, seed, m), backend, derive(seed, "refit", m), joint)
             for m in range(self.config.refits.number)
         ]
-        return JointDraws(columns, joint, refits)
+        return JointDraws(columns.to(self.device), joint, refits)
 
     def draw(
         self,
@@ -174,13 +177,15 @@ class ColumnStates(Method):
                     x = self._calibration.rows(x, known.continuous[start:stop])
                 bin_index[start:stop], codes[start:stop] = self._decoded(x, shown.layout)
         if joint is not None:
-            known = joint.with_others(known, self.codec.scores(bin_index), codes)
-            known = joint.fill(known, self.backend, seed, first_row=first_row, refit=refit)
-            own, columns = self._decoded_table(known), joint.columns.cpu()
-            for drawn, theirs, picked in zip(
-                (bin_index, codes), own, columns.tensor_split([layout.num_continuous]), strict=True
+            filled = joint.with_others(known, self.codec.scores(bin_index), codes)
+            filled = joint.fill(filled, self.backend, seed, first_row=first_row, refit=refit)
+            # Only missing cells are taken: known ones are those that the network was shown.
+            own, holes = self._decoded_table(filled), joint.columns.cpu() & ~known.observed().cpu()
+            holes |= joint.columns.cpu().all()  # the network did not draw
+            for drawn, theirs, hole in zip(
+                (bin_index, codes), own, holes.tensor_split([layout.num_continuous], 1), strict=True
             ):
-                drawn[:, picked] = theirs.cpu()[:, picked]
+                drawn[hole] = theirs.cpu()[hole]
         return self.codec.decode(bin_index, self.wide.join(codes))
 
     def _decoded_table(self, table: EncodedTable) -> tuple[Tensor, Tensor]:

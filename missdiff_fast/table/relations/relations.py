@@ -36,6 +36,8 @@ class Relations:
         Name to coder, those of the residuals too.
     parents : tuple of tuple of int
         For each residual, the places of the columns that it is computed of among the continuous ones.
+    numeric : tuple of int
+        The places of the columns of all numeric relations, with a residual or without, among the continuous ones.
 
     Examples
     --------
@@ -63,6 +65,9 @@ class Relations:
                 columns.append(Column(name, "continuous", np.dtype(np.float64), "float"))
                 parents.append(tuple(schema.continuous.index(n) for n in (relation.column, *relation.sources)))
         self.schema, self.parents = Schema(tuple(columns)), tuple(parents)
+        formulas = [one for one in self.found if isinstance(one, Numeric)]
+        numbers = {name for one in formulas for name in (one.column, *one.sources)}
+        self.numeric = tuple(i for i, name in enumerate(schema.continuous) if name in numbers)
 
     def frame(self) -> pd.DataFrame:
         """A row for each relation: ``column``, ``kind``, ``from`` (a list of names) and ``formula``."""
