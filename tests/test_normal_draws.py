@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 import torch
 
 from missdiff_fast import MissDiff
-from missdiff_fast._engine import joint_draws
+from missdiff_fast._engine import joint_draws, length, normal_draws
 from missdiff_fast._engine.backend import Backend, ReferenceBackend
+from missdiff_fast._engine.history import History
 from missdiff_fast._engine.joint_draws import JointDraws, narrow
 from missdiff_fast._engine.normal_draws import NormalDraws
-from missdiff_fast.config import BlendConfig, Config
+from missdiff_fast.config import BlendConfig, Config, RefitsConfig, TrainingConfig
+from missdiff_fast.methods import column_states
 from missdiff_fast.table import read_frame
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
@@ -267,3 +270,104 @@ def test_known_cells_of_drawn_columns_stay() -> None:
     seen, drawn = rows.notna(), method.draw(known, 1, num_steps=15)
     method._joint = None
     pd.testing.assert_frame_equal(drawn.where(seen), method.draw(known, 1, num_steps=15).where(seen))
+
+
+def _solved_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows are solved for in each call from now on."""
+    counted: list[int] = []
+    solved = normal_draws._solved
+
+    def counting(precision: torch.Tensor, x: torch.Tensor, *others: Any) -> torch.Tensor:
+        counted.append(len(x))
+        return solved(precision, x, *others)
+
+    monkeypatch.setattr(normal_draws, "_solved", counting)
+    return counted
+
+
+@pytest.mark.parametrize("refits", [0, 3])
+@pytest.mark.parametrize("rows", [150, 400])
+def test_the_cost_of_fits_is_that_of_the_limit(refits: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MissDiff(**{**SMALL, "steps": 20}, refits=refits)
+    counted = _solved_rows(monkeypatch)
+    method = model.fit(_frame()[:rows])._method
+    assert method._joint is not None
+    held_out = 20 if rows == 400 else 0
+    expected = joint_draws.work(rows, Layout(3, (3,)), held_out=held_out, refits=refits) / 6**2
+    # A fit begins with one more solve of all rows, and tiles of the held-out rows are padded.
+    assert 0.9 * expected < sum(counted) < 1.15 * expected
+
+
+def test_many_categories_are_left_to_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = _counted_fits(monkeypatch)
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({f"c{i}": random.choice(list("abcdef"), 250) for i in range(40)})
+    model = MissDiff(**{**SMALL, "steps": 5}).fit(table.mask(random.random(table.shape) < 0.2))
+    assert model._method._joint is None
+    assert counted == []
+
+
+def test_refits_count_towards_the_limit() -> None:
+    assert joint_draws.affordable(8000, Layout(130), held_out=400, refits=0)
+    assert not joint_draws.affordable(8000, Layout(130), held_out=400, refits=20)
+
+
+def test_only_rows_with_a_hole_in_the_drawn_columns_are_solved_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete, holed = _encoded(700)
+    joint = JointDraws(torch.tensor([True, False, False, True]), NormalDraws.fit(holed, ReferenceBackend(), 0))
+    continuous, codes = complete.continuous.clone(), complete.codes.clone()
+    continuous[:, 1] = torch.nan
+    counted = _solved_rows(monkeypatch)
+    joint.fill(EncodedTable(continuous, codes, LAYOUT), ReferenceBackend(), 7)
+    assert counted == []
+    continuous[[5, 300], 0] = torch.nan
+    joint.fill(EncodedTable(continuous, codes, LAYOUT), ReferenceBackend(), 7)
+    assert counted == [16] * 3  # no category is missing: one sweep, of one small tile
+    counted.clear()
+    codes[600] = -1
+    joint.fill(EncodedTable(continuous, codes, LAYOUT), ReferenceBackend(), 7)
+    assert counted == [16] * (2 + normal_draws.SWEEPS) + [16] * 3
+
+
+def test_a_row_is_drawn_the_same_whatever_is_missing_in_others(any_backend: Backend) -> None:
+    complete, holed = _encoded(700)
+    joint = JointDraws(torch.ones(4, dtype=torch.bool), NormalDraws.fit(holed, any_backend, 0))
+    whole = joint.fill(holed, any_backend, 7)
+    for row in (5, 300, 699):
+        one = joint.fill(holed.rows(slice(row, row + 1)), any_backend, 7, first_row=row)
+        torch.testing.assert_close(whole.continuous[row], one.continuous[0], atol=1e-5, rtol=0)
+        assert torch.equal(whole.codes[row], one.codes[0])
+    half = torch.arange(700)[:, None] < 350
+    mixed = EncodedTable(
+        torch.where(half, holed.continuous, complete.continuous), torch.where(half, holed.codes, complete.codes), LAYOUT
+    )
+    some = joint.fill(mixed, any_backend, 7)
+    torch.testing.assert_close(whole.continuous[:350], some.continuous[:350], atol=1e-5, rtol=0)
+    assert torch.equal(whole.codes[:350], some.codes[:350])
+
+
+def test_a_budget_that_does_not_hold_the_fit_leaves_draws_to_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = _counted_fits(monkeypatch)
+    monkeypatch.setattr(column_states, "estimated_seconds", lambda *_: 100.0)
+    model = MissDiff(budget=1, width=16, blocks=1, random_state=0).fit(_frame())
+    assert model._method._joint is None
+    assert counted == []
+    assert model.training_.iloc[-1].tolist() == ["blend.draws", 0, "a budget of 1 s"]
+
+
+def test_the_estimate_is_near_the_time_of_a_fit() -> None:
+    table = EncodedTable(torch.randn(1000, 60), torch.zeros(1000, 0, dtype=torch.int16), Layout(60))
+    work = joint_draws.work(1000, table.layout, held_out=0, refits=0)
+    estimate = joint_draws.estimated_seconds(work, table, ReferenceBackend())
+    started = time.perf_counter()
+    NormalDraws.fit(table, ReferenceBackend(), 0)
+    assert 0.2 < estimate / (time.perf_counter() - started) < 10
+
+
+def test_spare_seconds_are_those_of_neither_training_nor_refits() -> None:
+    history = History(step=[100], seconds=[2.0])
+    history.started -= 10
+    history.choose("training.steps", 100, "")
+    config = Config(training=TrainingConfig(budget=20.0), refits=RefitsConfig(number=2, step_share=0.5))
+    assert length.spare_seconds(config, history) == pytest.approx(20 * 0.925 - 10 - 2, abs=0.2)
+    assert length.spare_seconds(Config(), history) == math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast._engine.joint_normal import has_features
-from missdiff_fast._engine.normal_draws import NormalDraws
+from missdiff_fast._engine.normal_draws import AGAIN, MOST_ROWS, ROUNDS, SWEEPS, NormalDraws
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.sampling import draw
@@ -22,6 +23,8 @@ _ROWS = 200  # At most so many held-out rows are compared.
 _DRAWS = 10  # The energy score is that of so many draws of each hidden cell.
 _MARGIN = 2.0  # The network draws a column where it is better by more than so many standard errors of the mean gain.
 _LEAST_SCORE = 0.02  # Differences are divided by the column's usual energy score, or by this where that is less.
+_MOST_WORK = 2.4e10  # Of `work`: about 40 seconds on one core.
+_MOST_ROW_WORK = 480_000  # Of one drawn row: about a millisecond on one core, 200 features where there are categories.
 _PRIOR_CELLS = 50  # The mean difference of all columns counts as much as so many cells of each column.
 
 
@@ -59,11 +62,16 @@ class JointDraws:
     ) -> EncodedTable:
         """The table with the missing cells of the columns drawn; row i depends on (seed, i) and its cells alone.
 
-        All missing cells of a row are drawn together, and those of other columns forgotten.
+        All missing cells of a row are drawn together, and those of other columns forgotten. Rows without a missing
+        cell of the columns are not drawn.
         """
         C = table.layout.num_continuous
         joint = self.joint if refit is None else self.refits[refit]
-        drawn = joint.draw(narrow(table), backend, derive(seed, "joint"), first_row=first_row)
+        rows = narrow(table)
+        own = torch.cat(
+            [self.columns[:C][: rows.layout.num_continuous], self.columns[C:][: rows.layout.num_categorical]]
+        )
+        drawn = joint.draw(rows, backend, derive(seed, "joint"), first_row=first_row, columns=own)
         continuous, codes = table.continuous.clone(), table.codes.clone()
         numbers, categories = self.columns[:C].nonzero()[:, 0], self.columns[C:].nonzero()[:, 0]
         continuous[:, numbers], codes[:, categories] = drawn.continuous[:, numbers], drawn.codes[:, categories]
@@ -98,6 +106,55 @@ def narrow(table: EncodedTable) -> EncodedTable:
     layout = table.layout
     C, K = layout.num_continuous - len(layout.parents), layout.num_categorical - len(layout.partners)
     return EncodedTable(table.continuous[:, :C], table.codes[:, :K], Layout(C, layout.cardinalities[:K]))
+
+
+def work(num_rows: int, layout: Layout, *, held_out: int, refits: int) -> int:
+    """The cost of the fits to all rows and to the refits' and of choosing columns: solved rows times features squared.
+
+    Parameters
+    ----------
+    num_rows : int
+        Of the table.
+    layout : Layout
+        Of the narrow table.
+    held_out : int
+        How many rows the columns are chosen by; 0 where they are not chosen.
+    refits : int
+        How many refits there are.
+
+    Examples
+    --------
+    >>> work(1000, Layout(10), held_out=50, refits=0)
+    11950000
+    """
+    rounds = sum(ROUNDS) + sum(AGAIN) * (refits + (held_out > 0))
+    solved = 2 * min(num_rows, MOST_ROWS) * rounds + min(held_out, _ROWS) * _FOLDS * _DRAWS * _solves(layout)
+    return solved * NormalDraws.width(layout) ** 2
+
+
+def affordable(num_rows: int, layout: Layout, *, held_out: int, refits: int) -> bool:
+    """Whether to fit and to choose columns takes no more than about 40 seconds on one core, and a drawn row 1 ms.
+
+    >>> affordable(2500, Layout(122), held_out=125, refits=5), affordable(8000, Layout(300), held_out=400, refits=0)
+    (True, False)
+    >>> affordable(300, Layout(1, (6,) * 50), held_out=15, refits=0)  # 301 features, in ten sweeps
+    False
+    """
+    row = _solves(layout) * NormalDraws.width(layout) ** 2
+    return row <= _MOST_ROW_WORK and work(num_rows, layout, held_out=held_out, refits=refits) <= _MOST_WORK
+
+
+def estimated_seconds(work: int, rows: EncodedTable, backend: Backend) -> float:
+    """How long `work` takes here, by the time of two rounds of a fit to the rows."""
+    started = time.perf_counter()
+    NormalDraws.fit(rows, backend, 0, rounds=(1, 1))
+    solved = 2 * 2 * min(len(rows), MOST_ROWS) * NormalDraws.width(rows.layout) ** 2
+    return (time.perf_counter() - started) * work / max(1, solved)
+
+
+def _solves(layout: Layout) -> int:
+    """How often the conditional means of a drawn row are solved for: at the start, in each sweep and for its noise."""
+    return 2 + (SWEEPS if NormalDraws.width(layout) > layout.num_continuous else 1)
 
 
 def choose_columns(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from dataclasses import replace
 
@@ -81,6 +82,20 @@ def as_chosen(config: Config, history: History, num_rows: int) -> Config:
         steps = min(history.kept_steps, training.resolve(num_rows)[0])
         training = replace(training, steps=steps, epochs=None)
     return replace(config, training=training)
+
+
+def spare_seconds(config: Config, history: History) -> float:
+    """How much of a budget is left for other fits than the network's, once the first is trained; inf without a budget.
+
+    What the refits need and half of what is for drawing and calibration is not counted.
+    """
+    training, refits = config.training, config.refits
+    if training.budget is None:
+        return math.inf
+    spent = time.perf_counter() - history.started
+    pace = history.seconds[-1] / history.step[-1]
+    steps = as_chosen(config, history, 0).training.steps or 0
+    return (1 + _TRAINING_SHARE) / 2 * training.budget - spent - pace * steps * refits.step_share * refits.number
 
 
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:

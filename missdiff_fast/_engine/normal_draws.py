@@ -19,8 +19,7 @@ _STEPS = 15  # How many steps of conjugate gradients solve for the missing numbe
 _RIDGE = 1e-3, 0.5  # The ridge is the first, plus the second times features per row, of each feature's variance.
 MOST_ROWS = 8192  # The fit learns from no more rows than these, chosen at random.
 _MOST_CATEGORIES = 64  # A column of more categories has no features.
-_MOST_WORK = 3e8  # The fit takes no longer than half a minute where rows times the square of features are no more.
-_TILE = 256  # So many rows are drawn at once.
+_TILES = 16, 64, 256  # So many rows are drawn at once: the least of these that holds all, or the greatest.
 _LEAST_VARIANCE = 1e-3  # The ridge of a feature of less variance is that of a feature of this variance.
 _SCALES = 0.2, 1.2  # The least and the greatest factor of a drawn number's distance from its conditional mean.
 _LEAST_PROBABILITY = 1e-4  # No category has a lower prior probability.
@@ -63,17 +62,23 @@ class NormalDraws:
     scale: Tensor
 
     @staticmethod
-    def affordable(num_rows: int, layout: Layout) -> bool:
-        """Whether to fit takes no more than about half a minute on one core.
+    def width(layout: Layout) -> int:
+        """P.
 
-        >>> NormalDraws.affordable(2500, Layout(122)), NormalDraws.affordable(8000, Layout(300))
-        (True, False)
+        >>> NormalDraws.width(Layout(2, (3, 100)))
+        5
         """
-        width = layout.num_continuous + sum(last - first for _, first, last in _groups(layout))
-        return min(num_rows, MOST_ROWS) * width**2 <= _MOST_WORK
+        return layout.num_continuous + sum(last - first for _, first, last in _groups(layout))
 
     @classmethod
-    def fit(cls, table: EncodedTable, backend: Backend, seed: int, start: NormalDraws | None = None) -> NormalDraws:
+    def fit(
+        cls,
+        table: EncodedTable,
+        backend: Backend,
+        seed: int,
+        start: NormalDraws | None = None,
+        rounds: tuple[int, int] | None = None,
+    ) -> NormalDraws:
         """Learn from rows with missing cells, by rounds of drawing them and learning from the draws.
 
         The stochastic EM algorithm, with the moments of the last rounds averaged.
@@ -88,6 +93,9 @@ class NormalDraws:
             Says which cells are drawn when.
         start : NormalDraws, optional
             Where to begin, for example the distribution of the rows that these were drawn from.
+        rounds : tuple of int, optional
+            How many rounds come before the moments are averaged, and how many are averaged. By default 20 and 20, or
+            with ``start`` 6 and 10.
         """
         if len(table) > MOST_ROWS:
             order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
@@ -95,7 +103,7 @@ class NormalDraws:
         chain = _Chain.start(table)
         n, C = len(table), table.layout.num_continuous
         P = chain.x.shape[1]
-        burn, averaged = AGAIN if start else ROUNDS
+        burn, averaged = rounds or (AGAIN if start else ROUNDS)
         if start is None:
             seen = chain.missing.logical_not()
             mean = (chain.x * seen).sum(0) / seen.sum(0).clamp(min=1)
@@ -121,30 +129,44 @@ class NormalDraws:
             joint = cls(first, covariance + torch.diag(ridge * variances), joint.scale)
         return replace(joint, scale=chain.errors(_Factors.of(joint, table.layout)) * (1 + P / max(1, n)) ** 0.5)
 
-    def draw(self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0) -> EncodedTable:
+    def draw(
+        self, table: EncodedTable, backend: Backend, seed: int, *, first_row: int = 0, columns: Tensor | None = None
+    ) -> EncodedTable:
         """The table with the missing cells of all columns that have features drawn; row i depends on (seed, i) alone.
 
-        The codes of other columns stay as they are, and ``values`` are left out.
+        With ``columns``, bool ``[J]``, only rows where one of these is missing are drawn. The codes of columns without
+        features stay as they are, and ``values`` are left out.
         """
-        layout = table.layout
-        C = layout.num_continuous
-        factors = _Factors.of(self, layout)
-        keys = make_keys(seed, 2 * SWEEPS, table.device)
+        layout, C = table.layout, table.layout.num_continuous
+        factors, holes = _Factors.of(self, layout), ~table.observed()
+        groups = [C + k for k, _, _ in _groups(layout)]
+        swept = holes[:, groups].any(1)
+        drawn = holes[:, :C].any(1) | swept if columns is None else holes[:, columns].any(1)
         continuous, codes = table.continuous.clone(), table.codes.clone()
-        for begin, end, piece in tiles(table, _TILE):
-            rows = torch.arange(first_row + begin, first_row + begin + _TILE, device=table.device)
-            chain = _Chain.start(piece)
-            for s in range(SWEEPS if chain.groups else 1):
-                uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[2 * s]).double()
-                normal = backend.normal(rows, max(1, C), keys[2 * s + 1]).double()
-                if s < SWEEPS - 1 and chain.groups:
-                    chain.sweep(factors, uniform, normal)
-            centre, noise = chain.sweep_apart(factors, uniform, normal)
-            numbers = (centre + self.scale * noise).to(continuous.dtype)
-            own = slice(0, end - begin)
-            continuous[begin:end] = torch.where(piece.continuous.isnan(), numbers, piece.continuous)[own]
-            codes[begin:end] = torch.where(piece.codes < 0, chain.codes, piece.codes)[own]
+        # Numbers are drawn at once: without a missing category nothing is drawn in turn.
+        for picked, sweeps in ((drawn & swept, SWEEPS), (drawn & ~swept, 1)):
+            index = picked.nonzero()[:, 0]
+            size = next((size for size in _TILES if size >= len(index)), _TILES[-1])
+            for begin, end, piece in tiles(table.rows(index), size):
+                own, rows = index[begin:end], torch.nn.functional.pad(index[begin:end], (0, size - (end - begin)))
+                new = self._drawn(piece, factors, backend, make_keys(seed, 2 * sweeps, table.device), first_row + rows)
+                continuous[own], codes[own] = new.continuous[: end - begin], new.codes[: end - begin]
         return EncodedTable(continuous, codes, layout)
+
+    def _drawn(
+        self, table: EncodedTable, factors: _Factors, backend: Backend, keys: Tensor, rows: Tensor
+    ) -> EncodedTable:
+        """The rows of one tile, which have these numbers, after a sweep for each two keys."""
+        chain = _Chain.start(table)
+        for s in range(0, len(keys), 2):
+            uniform = backend.uniform(rows, max(1, len(chain.groups)), keys[s]).double()
+            normal = backend.normal(rows, max(1, table.layout.num_continuous), keys[s + 1]).double()
+            if s < len(keys) - 2:
+                chain.sweep(factors, uniform, normal)
+        centre, noise = chain.sweep_apart(factors, uniform, normal)
+        numbers = (centre + self.scale * noise).to(table.continuous.dtype)
+        continuous = torch.where(table.continuous.isnan(), numbers, table.continuous)
+        return EncodedTable(continuous, torch.where(table.codes < 0, chain.codes, table.codes), table.layout)
 
 
 @dataclass(frozen=True)

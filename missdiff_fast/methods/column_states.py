@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,9 +16,17 @@ from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.calibration import Calibration, calibrate
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
-from missdiff_fast._engine.joint_draws import JointDraws, candidates, choose_columns, narrow
+from missdiff_fast._engine.joint_draws import (
+    JointDraws,
+    affordable,
+    candidates,
+    choose_columns,
+    estimated_seconds,
+    narrow,
+    work,
+)
 from missdiff_fast._engine.joint_normal import num_features
-from missdiff_fast._engine.length import as_chosen
+from missdiff_fast._engine.length import as_chosen, spare_seconds
 from missdiff_fast._engine.normal_draws import NormalDraws
 from missdiff_fast._engine.random import derive, make_key, seeded
 from missdiff_fast._engine.refinement import MIN_ROWS_TO_HOLD_OUT, Networks, run_phases
@@ -88,7 +97,7 @@ class ColumnStates(Method):
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
             if self.config.blend.draws:
-                self._joint = self._fit_joint(table, trained, held_out, seed)
+                self._joint = self._fit_joint(table, trained, held_out, seed, history)
         self._calibration = calibrate(self._networks.generator, table, self.config, self.backend, seed)
         config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
@@ -106,7 +115,7 @@ class ColumnStates(Method):
             self._refits.append(copy)
 
     def _fit_joint(
-        self, table: EncodedTable, trained: EncodedTable, held_out: EncodedTable | None, seed: int
+        self, table: EncodedTable, trained: EncodedTable, held_out: EncodedTable | None, seed: int, history: History
     ) -> JointDraws | None:
         """The columns that a joint normal distribution draws, and the distributions of all rows and of the refits'.
 
@@ -120,7 +129,14 @@ class ColumnStates(Method):
         if not bool(possible.any()):
             return None
         rows = narrow(self.atoms.removed(trained))
-        if not NormalDraws.affordable(len(table), rows.layout):
+        size = {"held_out": len(held_out or ()), "refits": self.config.refits.number}
+        if not affordable(len(table), rows.layout, **size):
+            return None
+        spare = spare_seconds(self.config, history)
+        if spare < math.inf and (
+            spare <= 0 or estimated_seconds(work(len(table), rows.layout, **size), rows, backend) > spare
+        ):
+            history.choose("blend.draws", 0, f"a budget of {self.config.training.budget:g} s")
             return None
         joint = NormalDraws.fit(rows, backend, seed)
         if held_out is not None:
