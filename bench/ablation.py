@@ -8,8 +8,9 @@ The tables are rows of the bundled Census with cells hidden, and two Gaussian co
 the rows hold both. Each run is measured against the cells that were hidden; test rows serve the classifier alone. A
 seed picks the same hidden cells for all variants (variants.py), which are therefore compared in pairs.
 
-Each finished run is a line of OUT/runs.csv; the same command again does what is missing, seed by seed. ``--save``
-writes bench/results/ablation.{csv,md} from all lines.
+Each finished run is a line of OUT/runs.csv; the same command again does what is missing, seed by seed. The page is of
+the lines with the given rows and effort. ``--save`` writes it to bench/results/ablation.md, and all lines to the CSV
+file beside it.
 """
 
 from __future__ import annotations
@@ -125,32 +126,73 @@ def run(condition: str, rows: int, effort: float, seed: int, variant: str) -> di
     return {"missing": missing, **found, **cpu, **outcome.seconds, "distances": " ".join(f"{d:.5f}" for d in distances)}
 
 
-def page(runs: pd.DataFrame) -> list[str]:
-    """A table for each condition: the default's means, and the others' differences from it in pairs of one seed."""
-    runs, sections = runs[runs["error"].isna()], list[str]()
+def page(runs: pd.DataFrame, rows: int, effort: float) -> list[str]:
+    """A table for each condition, of the runs with so many rows at this effort.
+
+    It has the default's means, and the others' differences from it at the seeds that both have. Without such a seed a
+    variant's line has its means.
+    """
+    runs, sections = _selected(runs, rows, effort), list[str]()
     for condition in (name for name in CONDITIONS if (runs["condition"] == name).any()):
-        part = runs[runs["condition"] == condition].set_index(["variant", "seed"])
+        part = runs[runs["condition"] == condition]
         shown = {name: kind for name, kind in SHOWN.items() if part[name].notna().any()}
+        of = {name: own.set_index("seed")[list(shown)] for name, own in part.groupby("variant")}
         lines = []
-        for variant in (name for name in VARIANTS if name in part.index.get_level_values(0)):
-            own = part.loc[variant]
-            base = part.loc["default"].reindex(own.index) if variant != "default" else own
-            cells = [VARIANTS[variant].what, str(len(own))]
+        for variant in (name for name in VARIANTS if name in of):
+            own, cells = of[variant], list[str]()
+            change = (own - of["default"]).reindex(own.index).dropna(how="all") if "default" in of else own[:0]
+            paired = variant != "default" and len(change) > 0
             for name, (digits, more) in shown.items():
-                if variant == "default":
-                    cells.append(f"{own[name].mean():.{digits}f}")
-                    continue
-                change = (own[name] - base[name]).dropna()
-                gain = change if more else -change
-                mark = (
-                    "" if name == "fit_cpu_s" else " +" if (gain > 1e-9).all() else " -" if (gain < -1e-9).all() else ""
-                )
-                cells.append(f"{change.mean():+.{digits}f}{mark}" if len(change) else "")
-            lines.append(cells)
-        missing = part["missing"].mean()
-        sections.append(f"## {condition}\n\n{missing:.0%} of the cells missing")
+                cells.append(_change(change[name].dropna(), name, digits, more) if paired else _mean(own[name], digits))
+            lines.append([VARIANTS[variant].what, str(len(change if paired else own)), *cells])
+        sections.append(f"## {condition}\n\n{part['missing'].mean():.0%} of the cells missing")
         sections.append(store.markdown_table(["variant", "seeds", *shown], lines))
     return sections
+
+
+def summary(runs: pd.DataFrame, rows: int, effort: float) -> list[str]:
+    """The page, with what was run above it."""
+    return [
+        described(_selected(runs, rows, effort)),
+        "A plus behind a commit: with changes that were not committed.",
+        f"{rows:,} rows, effort {effort:g}. The default's means over its seeds; of the others, mean differences from "
+        "the default at the same seeds, or, without a sign, means where the default has no such seed. A plus behind: "
+        "better than the default at every seed; a minus: worse at every seed.",
+        *page(runs, rows, effort),
+    ]
+
+
+def described(runs: pd.DataFrame) -> str:
+    """The machines and versions that ran, a line each, with their commits."""
+    return "\n".join(
+        store.describe(
+            {
+                "machine": json.loads(machine),
+                "versions": json.loads(versions),
+                "threads": threads,
+                "commit": ", ".join(map(str, part["commit"].unique())),
+            }
+        )
+        for (machine, versions, threads), part in runs.groupby(["machine", "versions", "threads"], sort=False)
+    )
+
+
+def _selected(runs: pd.DataFrame, rows: int, effort: float) -> pd.DataFrame:
+    """The runs of one number of rows and one effort that did not fail."""
+    return runs[runs["error"].isna() & (runs["rows"] == rows) & (runs["effort"] == effort)]
+
+
+def _mean(values: pd.Series, digits: int) -> str:
+    return f"{values.mean():.{digits}f}" if values.notna().any() else ""
+
+
+def _change(change: pd.Series, name: str, digits: int, more: bool) -> str:
+    """The mean difference, and whether it is better or worse at every seed; seconds are not judged."""
+    if change.empty:
+        return ""
+    gain = change if more else -change
+    mark = "" if name == "fit_cpu_s" else " +" if (gain > 1e-9).all() else " -" if (gain < -1e-9).all() else ""
+    return f"{change.mean():+.{digits}f}{mark}"
 
 
 def main() -> None:
@@ -178,12 +220,7 @@ def main() -> None:
             found = {"error": f"{type(error).__name__}: {error}"[:500]}
         runs.add({**key, **found, **facts})
         show({name: value for name, value in {**key, **found}.items() if name in (*KEY, *SHOWN, "distances", "error")})
-    text = [
-        store.describe(options.facts),
-        "The default's means over its seeds; of the others, mean differences from the default at the same seeds. A "
-        "plus behind: better than the default at every seed; a minus: worse at every seed.",
-        *page(runs.table()),
-    ]
+    text = summary(runs.table(), options.rows, options.effort)
     print("\n\n".join(text))
     if options.save:
         keep("ablation", runs.table(), *text)

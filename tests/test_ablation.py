@@ -108,7 +108,48 @@ def test_a_run_that_is_done_is_not_done_again(monkeypatch: pytest.MonkeyPatch, t
     assert runs["error"].isna().all()
     assert runs[["overall", "rmse", "fit_cpu_s"]].notna().all(axis=None)
     assert runs["auroc"].isna().all(), "the table has no class"
-    assert len(ablation.page(runs)) == 2
+    assert len(ablation.page(runs, 4000, 0.02)) == 2
+
+
+def _runs(*of: tuple[str, int, float, int, float]) -> pd.DataFrame:
+    """Finished runs of variants, rows, efforts and seeds, with their fidelities."""
+    names = ["variant", "rows", "effort", "seed", "overall"]
+    runs = pd.DataFrame(of, columns=names).assign(condition="mar_20", missing=0.2, threads=1, commit="abc1234")
+    machine = '{"processor": "one", "cores": 2, "simd": "avx2"}'
+    versions = '{"python": "3.11.7", "torch": "2.9", "missdiff_fast": "0.1.0"}'
+    return runs.assign(machine=machine, versions=versions).reindex(columns=load("ablation").COLUMNS)
+
+
+def test_a_page_is_of_one_number_of_rows_and_one_effort() -> None:
+    of_half = [("default", 4000, 0.5, 0, 90.0), ("copy_half", 4000, 0.5, 0, 91.0)]
+    others = [
+        (name, rows, effort, 0, 50.0) for name in ("default", "copy_half") for rows, effort in ((4000, 1.0), (9, 0.5))
+    ]
+    page = load("ablation").page
+    assert page(_runs(*of_half, *others), 4000, 0.5) == page(_runs(*of_half), 4000, 0.5)
+    assert "| 1 | +1.00 + |" in page(_runs(*of_half, *others), 4000, 0.5)[1]
+
+
+def test_a_page_without_the_default_shows_means() -> None:
+    page = load("ablation").page(_runs(("copy_half", 4000, 0.5, 0, 91.0), ("copy_half", 4000, 0.5, 1, 92.0)), 4000, 0.5)
+    assert "| 2 | 91.50 |" in page[1]
+
+
+def test_a_variant_is_compared_at_the_seeds_that_the_default_has() -> None:
+    default, other = ("default", 4000, 0.5, 0, 90.0), ("copy_half", 4000, 0.5, 1, 91.0)
+    assert "| 1 | 91.00 |" in load("ablation").page(_runs(default, other), 4000, 0.5)[1]
+    both = _runs(default, other, ("copy_half", 4000, 0.5, 0, 92.0))
+    assert "| 1 | +2.00 + |" in load("ablation").page(both, 4000, 0.5)[1]
+
+
+def test_a_page_names_the_versions_that_ran() -> None:
+    runs = _runs(("default", 4000, 0.5, 0, 90.0), ("default", 4000, 0.5, 1, 90.0), ("default", 4000, 0.5, 2, 90.0))
+    runs["commit"] = ["abc1234", "def5678+", "abc1234"]
+    assert load("ablation").described(runs) == (
+        "one, 2 cores, 1 threads, SIMD avx2; Python 3.11.7, torch 2.9, missdiff_fast 0.1.0 at abc1234, def5678+"
+    )
+    runs.loc[2, "threads"] = 2
+    assert load("ablation").described(runs).count("\n") == 1
 
 
 def test_rare_columns_keep_as_many_cells_as_they_say() -> None:

@@ -16,6 +16,7 @@ from missdiff_fast._engine.sampling import draw_categories, fill
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import CalibrationConfig, Config
 from missdiff_fast.networks import Denoiser
+from missdiff_fast.table import read_frame
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 LAYOUT = Layout(1, (3, 2))
@@ -122,6 +123,10 @@ def test_scores_of_columns_with_atoms_and_known_cells_stay() -> None:
     assert torch.equal(calibration.drawn[0], calibration.wanted[0])
     assert not torch.equal(calibration.drawn[1], calibration.wanted[1])
     assert (model.sample(50, given={"age": table["age"][0]})["age"] == table["age"][0]).all()
+    shown = model._method.codec.encode(read_frame(table.head(2)), seed=0)
+    x = torch.full((2, model._method.atoms.layout.width), 0.3)
+    assert torch.equal(calibration.rows(x, shown), x)
+    assert not torch.equal(calibration.rows(x, unknown(2, shown.layout, torch.device("cpu"))), x)
 
 
 def test_scores_of_a_column_that_few_rows_observe_stay(any_backend: Backend) -> None:

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from missdiff_fast.config import Config, ObjectiveConfig, PaperConfig, RefineConfig, TrainingConfig, override, preset
+from missdiff_fast.config import (
+    CalibrationConfig,
+    Config,
+    ObjectiveConfig,
+    PaperConfig,
+    RefineConfig,
+    TrainingConfig,
+    override,
+    preset,
+)
 
 
 @pytest.mark.parametrize(
@@ -131,3 +140,9 @@ def test_a_precision_of_an_older_version_becomes_the_next_finer() -> None:
     assert Config.from_dict(data).solver.precision == "float32"
     with pytest.raises(ValueError, match=r"solver.precision must be one of 'bfloat16', 'float32', got 'tf32'"):
         override(preset("default"), {"solver.precision": "tf32"})
+
+
+@pytest.mark.parametrize("scores", [1, 0, None, "True"])
+def test_calibration_of_scores_is_on_or_off(scores: Any) -> None:
+    with pytest.raises(ValueError, match=r"calibration\.scores must be True or False"):
+        CalibrationConfig(scores=scores)

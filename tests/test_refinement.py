@@ -107,6 +107,25 @@ def test_rows_held_out_are_not_trained_on() -> None:
     assert sorted(torch.cat([kept.continuous[:, 0], held_out.continuous[:, 0]]).tolist()) == list(range(400))
 
 
+@pytest.mark.parametrize("patience", [None, 1])
+def test_rows_are_held_out_without_rounds_where_training_may_end_early(
+    any_backend: Backend, patience: int | None
+) -> None:
+    config, complete = replace(CONFIG, training=replace(CONFIG.training, patience=patience)), _table(400)
+    complete.codes.clamp_(min=0)
+    for cells in (complete.continuous, complete.values):
+        assert cells is not None
+        cells.nan_to_num_(0.5)
+    for table, has_holes in ((_table(400), True), (complete, False)):
+        network, history = Denoiser(LAYOUT, **vars(CONFIG.network)), History()
+        trained, held_out = run_phases(Networks(network, network), table, config, any_backend, 0, history, rounds=0)
+        if patience is not None and has_holes:
+            assert held_out is not None
+            assert (len(trained), len(held_out), list(history.checks)) == (380, 20, [6])
+        else:
+            assert (trained, held_out, history.checks) == (table, None, {})
+
+
 def test_rare_columns_lose_no_cell() -> None:
     table = _table(400)
     table.continuous[5:, 1] = torch.nan
@@ -199,7 +218,7 @@ def test_a_marginal_is_mended_where_another_column_decides_what_is_missing() -> 
     table = pd.DataFrame({"a": a, "b": np.where(hidden, np.nan, b)})
     off = {}
     for sigma in (1e6, 1.0):
-        settings = {"refine.trusted_sigma": sigma}
+        settings = {"refine.trusted_sigma": sigma, "calibration.scores": False}  # which mends it too
         model = MissDiff(steps=300, width=64, blocks=2, random_state=0, verbose=False, settings=settings).fit(table)
         off[sigma] = abs(model.sample(4000)["b"].mean() - b.mean())
     assert table["b"].mean() < -0.3

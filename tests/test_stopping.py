@@ -243,9 +243,18 @@ def test_a_model_tells_where_it_stopped_and_why(tmp_path: Path, capsys: pytest.C
     assert f"chosen: steps of fit {stopped['value']:,} ({stopped['reason']})" in shown
 
 
-def test_complete_and_small_tables_are_not_checked() -> None:
+def test_a_training_without_refinement_ends_early() -> None:
+    model = _fit(_table(), refine=0)
+    stopped = model.training_.set_index("setting").loc["steps of fit"]
+    assert stopped["value"] < 500
+    assert model.history_["step"].max() == stopped["value"]
+    assert model.history_["held_back"].notna().all()
+
+
+@pytest.mark.parametrize("refine", [None, 0])
+def test_complete_and_small_tables_are_not_checked(refine: int | None) -> None:
     for table in (_table(missing=0.0), _table(150)):
-        model = _fit(table)
+        model = _fit(table, refine=refine)
         assert list(model.history_) == ["step", "loss", "seconds"]
         assert "steps of fit" not in set(model.training_["setting"])
 

@@ -64,10 +64,11 @@ class Calibration:
             network.outputs.bias[first : first + len(self.log_weights)] += self.log_weights
         return network
 
-    def rows(self, x: Tensor, known: Tensor) -> Tensor:
-        """Encoded rows ``[B, D]`` with corrected scores where the known ones, ``[B, C]``, are NaN."""
-        own, rest = x.split([known.shape[1], x.shape[1] - known.shape[1]], 1)
-        return torch.cat([torch.where(known.isnan(), self.scores(own), own), rest], 1)
+    def rows(self, x: Tensor, known: EncodedTable) -> Tensor:
+        """Encoded rows ``[B, D]``, with corrected scores where nothing of a row is known: others are conditional."""
+        own, rest = x.split([self.drawn.shape[0], x.shape[1] - self.drawn.shape[0]], 1)
+        free = ~known.observed().any(1, keepdim=True)
+        return torch.cat([torch.where(free, self.scores(own), own), rest], 1)
 
     def scores(self, scores: Tensor) -> Tensor:
         """Corrected scores, ``[B, C]``; beyond the outer quantiles all are moved as these are."""
@@ -114,43 +115,47 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     seed : int
         Everything random follows from it.
     """
-    layout = table.layout
+    layout, rounds = table.layout, config.calibration.rounds
     found = Calibration.none(layout, table.device)
-    if config.calibration.rounds == 0:
+    scores = _with_scores(table) if config.calibration.scores else []
+    if rounds == 0 or not (layout.cardinalities or scores):
         return found
     complete = _complete(network, table, config, backend, seed)
-    wanted = _shares(complete)
     most = unknown(min(_ROWS, max(1024, 4 * len(table))), layout, table.device)
-    for r in range(config.calibration.rounds):
+
+    def drawn(first: int, number: int) -> EncodedTable:
+        nothing = most.rows(slice(max(512, len(most) >> number)))
+        return fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", first))
+
+    wanted = _shares(complete)
+    for r in range(rounds if layout.cardinalities else 0):
         # A round draws twice as many rows as the one before: the first differences are the largest.
-        nothing = most.rows(slice(max(512, len(most) >> (config.calibration.rounds - 1 - r))))
-        drawn = fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", r + 1))
-        got, least = _shares(drawn), _PSEUDO_COUNT / len(nothing)
+        rows = drawn(r + 1, rounds - 1 - r)
+        got, least = _shares(rows), _PSEUDO_COUNT / len(rows)
         weights = found.log_weights + (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()
         found = Calibration(weights, found.drawn, found.wanted)
-    if not config.calibration.scores:
+    if not scores:
         return found
-    count = table.observed()[:, : layout.num_continuous].sum(0)
-    seldom = count < _OBSERVED * count.amax() if len(count) else count.bool()
-    return Calibration(found.log_weights, *_quantiles(drawn, complete, seldom))
+    return Calibration(found.log_weights, *_quantiles(drawn(rounds + 1, 1), complete, scores))
 
 
-def _quantiles(drawn: EncodedTable, complete: EncodedTable, seldom: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantiles of the scores of drawn rows and of complete ones: ``[C, Q]``.
+def _with_scores(table: EncodedTable) -> list[int]:
+    """The continuous columns whose scores are calibrated."""
+    layout = table.layout
+    count = table.observed()[:, : layout.num_continuous].sum(0).tolist()
+    return [c for c, cells in enumerate(count) if cells >= _OBSERVED * max(count) and c not in layout.partners]
 
-    They are equal for columns that have atoms, or that are observed ``seldom``.
-    """
+
+def _quantiles(drawn: EncodedTable, complete: EncodedTable, columns: list[int]) -> tuple[Tensor, Tensor]:
+    """Quantiles of the scores of drawn rows and of complete ones, equal but for some columns: ``[C, Q]``."""
     number = min(_QUANTILES, len(complete) // _CELLS, len(drawn) // _CELLS)
-    C = drawn.layout.num_continuous
     if number < 2:
-        return (torch.zeros((C, 0), device=drawn.device),) * 2
+        return (torch.zeros((drawn.layout.num_continuous, 0), device=drawn.device),) * 2
     at = (torch.arange(number, device=drawn.device) + 0.5) / number
-    found = [table.continuous.sort(0).values[(at * len(table)).long()].T.float() for table in (drawn, complete)]
-    found = [quantiles.contiguous() for quantiles in found]
-    with_atoms = [c for c in drawn.layout.partners if c < C]
-    for columns in (with_atoms, seldom):
-        found[1][columns] = found[0][columns]
-    return found[0], found[1]
+    own, theirs = (table.continuous.sort(0).values[(at * len(table)).long()].T.float() for table in (drawn, complete))
+    wanted = own.clone()
+    wanted[columns] = theirs[columns]
+    return own.contiguous(), wanted.contiguous()
 
 
 def _complete(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> EncodedTable:

@@ -86,10 +86,11 @@ def run_phases(
     table, held_out : EncodedTable, EncodedTable or None
         The rows that the networks were trained on, and those held out to measure imputation and to end training.
     """
-    held_out = None
-    if rounds > 0:
-        table, held_out = _hold_out(table, seed)
     training, refine = config.training, config.refine
+    held_out = None
+    # Without rounds only an early end needs the rows. A complete table is trained in full.
+    if rounds > 0 or (training.patience is not None and not bool(table.observed().all())):
+        table, held_out = _hold_out(table, seed)
     steps, batch_size = choose_length(networks.generator, table, config, backend, seed, history, rounds=rounds)
     solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)

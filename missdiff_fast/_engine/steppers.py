@@ -93,7 +93,27 @@ class TorchStepper:
         self.average.apply()
 
 
-class FusedStepper:
+class _PackedStepper:
+    """What steppers with packed weights have in common."""
+
+    state: TrainingState
+
+    @contextmanager
+    def averaged(self) -> Iterator[nn.Module]:
+        """As `Stepper.averaged`."""
+        self.state.write_ema()
+        yield self.state.network
+
+    def save(self) -> Callable[[], None]:
+        """As `Stepper.save`."""
+        return self.state.save()
+
+    def finish(self) -> None:
+        """As `Stepper.finish`."""
+        self.state.write_ema()
+
+
+class FusedStepper(_PackedStepper):
     """One call of the backend's `mlp_train_step` for each step; arguments as of `Backend.stepper`.
 
     ``panels`` is that of `missdiff_fast.networks.packing.TrainingState.of`.
@@ -137,22 +157,8 @@ class FusedStepper:
             level_features=level_features,
         )
 
-    @contextmanager
-    def averaged(self) -> Iterator[nn.Module]:
-        """As `Stepper.averaged`."""
-        self.state.write_ema()
-        yield self.state.network
 
-    def save(self) -> Callable[[], None]:
-        """As `Stepper.save`."""
-        return self.state.save()
-
-    def finish(self) -> None:
-        """As `Stepper.finish`."""
-        self.state.write_ema()
-
-
-class GraphStepper:
+class GraphStepper(_PackedStepper):
     """`missdiff_fast.ops.mlp_composed.composed_train_step`, captured in a CUDA graph and replayed for each step.
 
     Between two points of the loss curve the host neither computes for a step nor waits for one. Matrix products are in
@@ -180,19 +186,9 @@ class GraphStepper:
         with allow_tf32(self.column_weight.device):
             replay(self._count_step, self._buffer, len(batches), progress)
 
-    @contextmanager
-    def averaged(self) -> Iterator[nn.Module]:
-        """As `Stepper.averaged`."""
-        self.state.write_ema()
-        yield self.state.network
-
-    def save(self) -> Callable[[], None]:
-        """As `Stepper.save`."""
-        return self.state.save()
-
     def finish(self) -> None:
         """As `Stepper.finish`."""
-        self.state.write_ema()
+        super().finish()
         if self._captured is not None:
             self._captured.release()
         self._captured = self._buffer = None

@@ -19,9 +19,7 @@ from missdiff_fast.table.encoded import EncodedTable
 _CHECKS = 20  # of a phase
 _TAIL = 0.1  # of the phase's steps: the decay after a stop
 _LOGGED = 50  # checks fall on points of the loss curve, where a GPU is waited for anyway
-_COST = (
-    1000  # rows of a check times this: at most the rows of the whole phase, unless the held-back rows alone are more
-)
+_COST = 1000  # a check repeats its rows up to the phase's rows divided by this
 _CALL_ROWS, _MOST_ROWS = 2048, 8192  # rows of one call of the network, and of a check
 
 
@@ -59,7 +57,7 @@ class HeldBackLoss:
     seed : int
         Fixes the noise, the levels and the columns.
     rows : int
-        Rows of the whole training. Few held-back rows are repeated with other noise, as long as ten checks stay cheap.
+        Rows of the whole training. Held-back rows are repeated with other noise, up to a thousandth of these and 8,192.
     """
 
     def __init__(
@@ -108,9 +106,11 @@ class HeldBackLoss:
 class EarlyStop:
     """Ends a phase once the held-back loss has not improved for some checks.
 
-    A network in mid-decay is worse than the same at the end of a shorter
-    schedule. Training therefore goes back to the check with the least loss and takes a tenth of the phase's steps from
-    there, in which the learning rate decays to 0. A phase ends with the weights of the least loss, checked or last.
+    A network in mid-decay of the learning rate is worse than the same network at the end of a shorter schedule. After a
+    stop, training therefore goes back to the check with the least loss and takes a tenth of the phase's steps from
+    there, in which the rate decays to 0.
+
+    Every phase, stopped or not, is checked at its end, and ends with the weights of the check with the least loss.
 
     Parameters
     ----------

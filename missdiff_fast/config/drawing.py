@@ -60,6 +60,7 @@ class CalibrationConfig:
 
     def __post_init__(self) -> None:
         check_integer("calibration.rounds", self.rounds, 0)
+        check_boolean("calibration.scores", self.scores)
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,9 @@ class TrainingConfig:
 
     With a ``patience``, the loss on held-back rows is measured twenty times in the first training, at most every 50
     steps. Once ``patience`` checks in a row have not improved on the best one, training goes back to it and takes a
-    last decay of a tenth of the steps; see `missdiff_fast._engine.stopping`. None never ends a training early. Complete
-    tables and those of fewer than 200 rows hold back no rows, and are trained in full.
+    last decay of a tenth of the steps; see `missdiff_fast._engine.stopping`. None never ends a training early. A
+    twentieth of the rows is held back, whether or not the table is refined. Complete tables and those of fewer than 200
+    rows hold back no rows, and are trained in full.
 
     Examples
     --------
