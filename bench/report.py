@@ -153,8 +153,9 @@ def scale(found: Run) -> str:
         fit, sample = run["steps"]["fit"], run["steps"]["sample"]
         each = 1e6 * sample["seconds"] / run["rows"]
         rows.append([f"{run['rows']:,}", str(run["seed"]), f"{fit['seconds']:.1f}", f"{sample['seconds']:.1f}"])
-        scores = [f"{run[name]['overall']:.1f}" for name in ("fidelity", "fidelity_of_fresh_rows")]
-        rows[-1] += [f"{each:.1f}", f"{sample['peak'] / 1e9:.2f}", *scores]
+        fresh = run.get("fidelity_of_fresh_rows")  # older runs have none
+        rows[-1] += [f"{each:.1f}", f"{sample['peak'] / 1e9:.2f}", f"{run['fidelity']['overall']:.1f}"]
+        rows[-1].append(f"{fresh['overall']:.1f}" if fresh else "-")
     header = ["rows", "seed", "fit, s", "as many rows drawn, s", "microseconds a row", "peak memory, GB", "fidelity"]
     header.append("that of fresh rows")
     return markdown_table(header, rows) + f"\n\n{describe(found)}."
