@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from missdiff_fast._engine.folds import folds
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.joint_normal import JointNormal, has_features
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
-from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
+from missdiff_fast.table.encoded import EncodedTable, Layout
 
-_FOLDS = 5  # of a row's observed cells: each fold is hidden once
 _ROWS = 8192  # whose predictions are in memory at a time
 _PRIOR_STD = 0.25  # of the weights of columns about that of all columns
 
@@ -108,7 +107,7 @@ def fit_blend(
     Blend or None
         None where the joint distribution is of no use for any column.
     """
-    joint = JointNormal.fit(_without_atoms(table, plain))
+    joint = JointNormal.fit(table.leading(plain))
     C, J = plain.num_continuous, plain.num_columns
     sums = torch.zeros((3, J), dtype=torch.float64, device=table.device)
     count = torch.zeros(J, dtype=torch.float64, device=table.device)
@@ -136,38 +135,17 @@ def _predictions(
 
     Truth and predictions are ``[n, C + sum(V_k)]``, values and probabilities; the hidden cells are bool ``[n, J]``.
     """
-    layout, J = table.layout, plain.num_columns
+    J = plain.num_columns
     key = make_key(derive(seed, "probe"), 1, table.device)
     for start in range(0, len(table), _ROWS):
         piece = table.rows(slice(start, start + _ROWS))
-        rows = torch.arange(start, start + len(piece), device=table.device)
-        fold = layout.with_partners((backend.uniform(rows, layout.num_columns, key) * _FOLDS).floor())
-        observed, truth = piece.observed(), _truth(_without_atoms(piece, plain))
-        for k in range(_FOLDS):
-            states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
-            hidden = observed & (layout.with_residuals(states) == HIDDEN)
-            masked = _masked(piece, hidden)
+        rows, truth = torch.arange(start, start + len(piece), device=table.device), _truth(piece.leading(plain))
+        for hidden, masked in folds(piece, rows, key, backend):
             ours = []
             for _, _, logits, means in one_pass(network, masked, backend):
                 groups = logits[:, : plain.width - plain.num_continuous].split(plain.cardinalities, 1)
                 ours.append(torch.cat([means, *(torch.softmax(group, 1) for group in groups)], 1))
-            yield truth, hidden[:, :J], torch.cat(ours), joint.predict(_without_atoms(masked, plain))
-
-
-def _without_atoms(table: EncodedTable, plain: Layout) -> EncodedTable:
-    return EncodedTable(table.continuous, table.codes[:, : plain.num_categorical], plain, table.values)
-
-
-def _masked(table: EncodedTable, hidden: Tensor) -> EncodedTable:
-    """The table with some cells missing, bool ``[N, J]``."""
-    C = table.layout.num_continuous
-    assert table.values is not None
-    return EncodedTable(
-        table.continuous.masked_fill(hidden[:, :C], torch.nan),
-        table.codes.masked_fill(hidden[:, C:], MISSING_CODE),
-        table.layout,
-        table.values.masked_fill(hidden[:, :C], torch.nan),
-    )
+            yield truth, hidden[:, :J], torch.cat(ours), joint.predict(masked.leading(plain))
 
 
 def _truth(table: EncodedTable) -> Tensor:

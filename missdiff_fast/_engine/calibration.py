@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -66,6 +66,8 @@ class Calibration:
 
     def rows(self, x: Tensor, known: EncodedTable) -> Tensor:
         """Encoded rows ``[B, D]``, with corrected scores where nothing of a row is known: others are conditional."""
+        if self.drawn.shape[1] == 0:
+            return x
         own, rest = x.split([self.drawn.shape[0], x.shape[1] - self.drawn.shape[0]], 1)
         free = ~known.observed().any(1, keepdim=True)
         return torch.cat([torch.where(free, self.scores(own), own), rest], 1)
@@ -84,15 +86,14 @@ class Calibration:
         return moved
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a model file keeps; `of` reads it back."""
+        """The fields by name, in their order, for a model file."""
         return {"log_weights": self.log_weights, "drawn_quantiles": self.drawn, "wanted_quantiles": self.wanted}
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor], layout: Layout, device: torch.device) -> Calibration:
         """From the tensors of a model file; older versions have no quantiles, or no weights either."""
-        none = cls.none(layout)
-        names = zip(none.tensors().items(), ("log_weights", "drawn", "wanted"), strict=True)
-        return cls(**{field: tensors.get(name, default).to(device) for (name, default), field in names})
+        none = cls.none(layout).tensors()
+        return cls(*(tensors.get(name, default).to(device) for name, default in none.items()))
 
 
 def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> Calibration:
@@ -121,22 +122,22 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     if rounds == 0 or not (layout.cardinalities or scores):
         return found
     complete = _complete(network, table, config, backend, seed)
-    most = unknown(min(_ROWS, max(1024, 4 * len(table))), layout, table.device)
+    most, wanted = min(_ROWS, max(1024, 4 * len(table))), _shares(complete)
 
-    def drawn(first: int, number: int) -> EncodedTable:
-        nothing = most.rows(slice(max(512, len(most) >> number)))
-        return fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", first))
+    def drawn(found: Calibration, number: int, halvings: int) -> EncodedTable:
+        """The rows of draw ``number``, half as many for each halving."""
+        nothing = unknown(max(512, most >> halvings), layout, table.device)
+        return fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", number))
 
-    wanted = _shares(complete)
     for r in range(rounds if layout.cardinalities else 0):
         # A round draws twice as many rows as the one before: the first differences are the largest.
-        rows = drawn(r + 1, rounds - 1 - r)
+        rows = drawn(found, r + 1, rounds - 1 - r)
         got, least = _shares(rows), _PSEUDO_COUNT / len(rows)
         weights = found.log_weights + (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()
-        found = Calibration(weights, found.drawn, found.wanted)
+        found = replace(found, log_weights=weights)
     if not scores:
         return found
-    return Calibration(found.log_weights, *_quantiles(drawn(rounds + 1, 1), complete, scores))
+    return Calibration(found.log_weights, *_quantiles(drawn(found, rounds + 1, 1), complete, scores))
 
 
 def _with_scores(table: EncodedTable) -> list[int]:

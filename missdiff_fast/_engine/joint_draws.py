@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
 
-from missdiff_fast._engine.joint_normal import has_features
-from missdiff_fast._engine.normal_draws import AGAIN, MOST_ROWS, ROUNDS, SWEEPS, NormalDraws
+from missdiff_fast._engine.folds import FOLDS, folds
+from missdiff_fast._engine.joint_normal import MOST_ROWS, has_features
+from missdiff_fast._engine.normal_draws import AGAIN, ROUNDS, SWEEPS, NormalDraws
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.sampling import draw
 from missdiff_fast.config import SolverConfig
-from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
+from missdiff_fast.table.encoded import EncodedTable, Layout
 
-_FOLDS = 5  # Each observed cell of a held-out row is hidden in one of so many folds.
 _ROWS = 200  # At most so many held-out rows are compared.
 _DRAWS = 10  # The energy score is that of so many draws of each hidden cell.
 _MARGIN = 2.0  # The network draws a column where it is better by more than so many standard errors of the mean gain.
@@ -105,7 +104,7 @@ def narrow(table: EncodedTable) -> EncodedTable:
     """The table without residuals and without the places of wide columns, which no normal distribution describes."""
     layout = table.layout
     C, K = layout.num_continuous - len(layout.parents), layout.num_categorical - len(layout.partners)
-    return EncodedTable(table.continuous[:, :C], table.codes[:, :K], Layout(C, layout.cardinalities[:K]))
+    return table.leading(Layout(C, layout.cardinalities[:K]))
 
 
 def work(num_rows: int, layout: Layout, *, held_out: int, refits: int) -> int:
@@ -128,7 +127,7 @@ def work(num_rows: int, layout: Layout, *, held_out: int, refits: int) -> int:
     11950000
     """
     rounds = sum(ROUNDS) + sum(AGAIN) * (refits + (held_out > 0))
-    solved = 2 * min(num_rows, MOST_ROWS) * rounds + min(held_out, _ROWS) * _FOLDS * _DRAWS * _solves(layout)
+    solved = 2 * min(num_rows, MOST_ROWS) * rounds + min(held_out, _ROWS) * FOLDS * _DRAWS * _solves(layout)
     return solved * NormalDraws.width(layout) ** 2
 
 
@@ -210,7 +209,8 @@ def choose_columns(
     truth = _ranked(decode_table(table), ranks, layout)
     observed, gains, counted = table.observed().cpu() & possible, [], []
     usual = _usual(truth, observed, layout)
-    for k, (hidden, piece) in enumerate(_hidden(table, backend, seed), 1):
+    numbers, key = torch.arange(len(table), device=table.device), make_key(derive(seed, "probe"), 2, table.device)
+    for k, (hidden, piece) in enumerate(folds(table, numbers, key, backend), 1):
         copies = piece.rows(torch.arange(len(piece), device=table.device).repeat(_DRAWS))
         parts = draw(network, shown(copies), solver, backend, derive(seed, "joint", k))
         ours = torch.cat([_ranked(decode(x), ranks, layout) for _, _, x in parts])
@@ -262,19 +262,6 @@ def candidates(layout: Layout, numeric: Sequence[int] = ()) -> Tensor:
         found[-len(layout.partners) :] = False
         found[list(layout.partners)] = False
     return found
-
-
-def _hidden(table: EncodedTable, backend: Backend, seed: int) -> Iterator[tuple[Tensor, EncodedTable]]:
-    """Which cells are hidden, bool ``[N, J]``, and the rows without them, for each fold of the cells."""
-    layout, C = table.layout, table.layout.num_continuous
-    rows = torch.arange(len(table), device=table.device)
-    uniform = backend.uniform(rows, layout.num_columns, make_key(derive(seed, "probe"), 2, table.device))
-    fold, observed = layout.with_partners((uniform * _FOLDS).floor()), table.observed()
-    for k in range(_FOLDS):
-        states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
-        hidden = observed & (layout.with_residuals(states) == HIDDEN)
-        continuous = table.continuous.masked_fill(hidden[:, :C], torch.nan)
-        yield hidden, EncodedTable(continuous, table.codes.masked_fill(hidden[:, C:], MISSING_CODE), layout)
 
 
 def _ranked(decoded: tuple[Tensor, Tensor], ranks: Sequence[Tensor], layout: Layout) -> Tensor:

@@ -14,8 +14,8 @@ _ROUNDS = 5  # of filling the missing cells and learning from them
 _STEPS = 10  # of the solver of a row's conditional means
 _RIDGE = 0.01, 0.2  # added to the features' variance of 1: a constant, and a multiple of features per row
 _MOST = 5.0  # greatest distance of a feature from its mean, in standard deviations
-_MOST_ROWS = 8192  # to learn from
-_MOST_CATEGORIES = 64  # of a column that has features: the cost is the cube of their number
+MOST_ROWS = 8192  # to learn from
+MOST_CATEGORIES = 64  # of a column that has features: the cost is the cube of their number
 _LEAST_CORRELATION, _LEAST_HOLES = 0.2, 10  # of a column's holes with a feature, for an indicator of them
 _TILE = 256  # rows of a call
 _LEAST_PROBABILITY = 1e-4  # a linear prediction can be negative
@@ -63,9 +63,7 @@ class JointNormal:
         As in the EM algorithm a filled feature adds its conditional variance to the covariance; that of two filled
         features together is left out. A ridge shrinks the correlations, the more, the fewer rows there are.
         """
-        if len(table) > _MOST_ROWS:
-            order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
-            table = table.rows(order[:_MOST_ROWS].to(table.device))
+        table = some_rows(table)
         indicators = _telling(table)
         x = _features(table, indicators)
         missing = x.isnan()
@@ -80,7 +78,7 @@ class JointNormal:
             covariance = centred.T @ centred / len(x) + torch.diag(share * variance + ridge)
             precision = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
             variance = 1 / precision.diagonal()
-            x = _conditional(precision, centred, missing) + centre
+            x = conditional(precision, centred, missing) + centre
         # In rows, as a model file has it: the bits of a matrix product depend on the order in memory.
         return cls(mean + std * centre, std, precision.contiguous(), indicators)
 
@@ -94,7 +92,7 @@ class JointNormal:
         for start, stop, piece in tiles(table, _TILE):
             x = _features(piece, self.indicators)
             missing = x.isnan()
-            filled = _conditional(self.precision, _standardised(x, self.mean, self.std), missing)
+            filled = conditional(self.precision, _standardised(x, self.mean, self.std), missing)
             x = torch.where(missing, filled * self.std + self.mean, x)
             done.append(_values_and_probabilities(x, table.layout)[: stop - start].float())
         return torch.cat(done)
@@ -106,13 +104,28 @@ def num_features(layout: Layout) -> int:
     >>> num_features(Layout(3, (2, 1000)))
     8
     """
-    return 2 * layout.num_continuous + sum(size for size in layout.cardinalities if size <= _MOST_CATEGORIES)
+    return 2 * layout.num_continuous + sum(size for size in layout.cardinalities if size <= MOST_CATEGORIES)
 
 
 def has_features(layout: Layout, device: torch.device | None = None) -> Tensor:
     """Which columns have features: bool ``[J]``."""
-    few = [size <= _MOST_CATEGORIES for size in layout.cardinalities]
+    few = [size <= MOST_CATEGORIES for size in layout.cardinalities]
     return torch.tensor([True] * layout.num_continuous + few, device=device)
+
+
+def some_rows(table: EncodedTable) -> EncodedTable:
+    """The rows that a distribution learns from: all, or `MOST_ROWS` of them chosen at random."""
+    if len(table) <= MOST_ROWS:
+        return table
+    order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
+    return table.rows(order[:MOST_ROWS].to(table.device))
+
+
+def one_hot(codes: Tensor, size: int) -> Tensor:
+    """Codes ``[N]`` as float64 one-hot rows ``[N, size]``, NaN where missing."""
+    codes = codes.long()
+    hot = torch.nn.functional.one_hot(codes.clamp(min=0), size).double()
+    return hot.masked_fill((codes < 0)[:, None], torch.nan)
 
 
 def _telling(table: EncodedTable) -> Tensor:
@@ -137,11 +150,8 @@ def _features(table: EncodedTable, indicators: Tensor) -> Tensor:
         raise ValueError("a joint normal distribution needs table.values, the standardised raw values")
     parts = [table.continuous.double(), table.values.double()]
     for k, size in enumerate(table.layout.cardinalities):
-        if size > _MOST_CATEGORIES:
-            continue
-        codes = table.codes[:, k].long()
-        one_hot = torch.nn.functional.one_hot(codes.clamp(min=0), size).double()
-        parts.append(one_hot.masked_fill((codes < 0)[:, None], torch.nan))
+        if size <= MOST_CATEGORIES:
+            parts.append(one_hot(table.codes[:, k], size))
     parts.append((~table.observed()[:, indicators]).double())
     return torch.cat(parts, 1)
 
@@ -151,18 +161,23 @@ def _standardised(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     return ((x - mean) / std).nan_to_num(0.0).clamp(-_MOST, _MOST)
 
 
-def _conditional(precision: Tensor, x: Tensor, missing: Tensor) -> Tensor:
-    """Rows of mean 0 whose missing features are their conditional means given the others.
+def conditional(
+    precision: Tensor, x: Tensor, missing: Tensor, pull: Tensor | None = None, *, steps: int = _STEPS
+) -> Tensor:
+    """Rows of mean 0 whose missing features are solved for given the others.
 
-    A row's missing features m solve ``precision[m, m] x[m] = -precision[m, o] x[o]``: a few steps of conjugate
-    gradients with the diagonal as preconditioner, of all rows at once, from the values that ``x`` has there. In `fit`
-    few steps are also a regularisation: exact solutions impute no better.
+    A row's missing features m solve ``precision[m, m] x[m] = pull[m] - precision[m, o] x[o]``: a few steps of conjugate
+    gradients with the diagonal as preconditioner, of all rows at once, from the values that ``x`` has there. Without
+    ``pull`` the solutions are conditional means; with that of a normal vector of covariance ``precision``, draws. In
+    `JointNormal.fit` few steps are also a regularisation: exact solutions impute no better.
     """
     mask, diagonal = missing.to(x.dtype), precision.diagonal()
     residual = -(x @ precision) * mask
+    if pull is not None:
+        residual = residual + pull * mask
     x, direction = x.clone(), residual / diagonal
     power = (residual * direction).sum(1, keepdim=True)
-    for _ in range(_STEPS):
+    for _ in range(steps):
         image = (direction @ precision) * mask
         length = power / (direction * image).sum(1, keepdim=True).clamp(min=1e-30)
         x += length * direction
@@ -181,7 +196,7 @@ def _values_and_probabilities(x: Tensor, layout: Layout) -> Tensor:
     first = 2 * layout.num_continuous
     parts = [x[:, layout.num_continuous : first]]
     for size in layout.cardinalities:
-        if size > _MOST_CATEGORIES:
+        if size > MOST_CATEGORIES:
             parts.append(x.new_full((len(x), size), 1 / size))
             continue
         group = x[:, first : first + size].clamp(min=_LEAST_PROBABILITY)

@@ -85,7 +85,7 @@ def as_chosen(config: Config, history: History, num_rows: int) -> Config:
 
 
 def spare_seconds(config: Config, history: History) -> float:
-    """How much of a budget is left for other fits than the network's, once the first is trained; inf without a budget.
+    """Seconds of a budget that are left for the fit of joint draws, once the network is trained; inf without a budget.
 
     What the refits need and half of what is for drawing and calibration is not counted.
     """

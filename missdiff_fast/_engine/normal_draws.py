@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from missdiff_fast._engine.joint_normal import MOST_CATEGORIES, conditional, one_hot, some_rows
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_keys
+from missdiff_fast._engine.sampling import draw_codes
 from missdiff_fast._engine.tiling import tiles
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
@@ -17,15 +19,11 @@ AGAIN = 6, 10  # The same two numbers where the fit starts from another fitted d
 SWEEPS = 10  # How often the missing cells of a row are drawn in turn; the last draw is kept.
 _STEPS = 15  # How many steps of conjugate gradients solve for the missing numbers of a row.
 _RIDGE = 1e-3, 0.5  # The ridge is the first, plus the second times features per row, of each feature's variance.
-MOST_ROWS = 8192  # The fit learns from no more rows than these, chosen at random.
-_MOST_CATEGORIES = 64  # A column of more categories has no features.
 _TILES = 16, 64, 256  # So many rows are drawn at once: the least of these that holds all, or the greatest.
 _LEAST_VARIANCE = 1e-3  # The ridge of a feature of less variance is that of a feature of this variance.
 _SCALES = 0.2, 1.2  # The least and the greatest factor of a drawn number's distance from its conditional mean.
 _LEAST_PROBABILITY = 1e-4  # No category has a lower prior probability.
-_LEAST_SHARE = (
-    0.1  # The other categories of a row lower a category's prior probability to no less than this share of it.
-)
+_LEAST_SHARE = 0.1  # The row's other categories lower a category's prior probability to this share of it at least.
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,7 @@ class NormalDraws:
             How many rounds come before the moments are averaged, and how many are averaged. By default 20 and 20, or
             with ``start`` 6 and 10.
         """
-        if len(table) > MOST_ROWS:
-            order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
-            table = table.rows(order[:MOST_ROWS].to(table.device))
+        table = some_rows(table)
         chain = _Chain.start(table)
         n, C = len(table), table.layout.num_continuous
         P = chain.x.shape[1]
@@ -171,7 +167,7 @@ class NormalDraws:
 
 @dataclass(frozen=True)
 class _Factors:
-    """What the conditional distributions need.
+    """Matrices of a distribution from which cells are drawn given others.
 
     Parameters
     ----------
@@ -244,9 +240,7 @@ class _Chain:
         parts = [table.continuous.double()]
         groups = _groups(table.layout)
         for k, first, last in groups:
-            codes = table.codes[:, k].long()
-            one_hot = torch.nn.functional.one_hot(codes.clamp(min=0), last - first).double()
-            parts.append(one_hot.masked_fill((codes < 0)[:, None], torch.nan))
+            parts.append(one_hot(table.codes[:, k], last - first))
         x = torch.cat(parts, 1)
         return cls(x.nan_to_num(0.0), table.codes.clone(), x.isnan(), groups)
 
@@ -259,7 +253,7 @@ class _Chain:
         """As `sweep`; the numbers' conditional means, and what was drawn about them, both ``[B, C]``."""
         x, C = self._drawn_categories(factors, uniform), len(factors.root)
         missing, pull = self._numbers(x), self._pull(factors, normal)
-        centre = _solved(factors.precision, x, missing, None)
+        centre = _solved(factors.precision, x, missing)
         noise = _solved(factors.precision, torch.zeros_like(x), missing, pull)
         self.x = centre + noise + factors.mean
         return centre[:, :C] + factors.mean[:C], noise[:, :C]
@@ -277,17 +271,15 @@ class _Chain:
         x, first_time = self.x - factors.mean, self.fresh
         if first_time:
             # The means given the known cells, of categories too, begin the chain near its end.
-            x, self.fresh = _solved(factors.precision, torch.where(self.missing, 0.0, x), self.missing, None), False
+            x, self.fresh = _solved(factors.precision, torch.where(self.missing, 0.0, x), self.missing), False
         for g, (k, first, last) in enumerate(self.groups):
             hole, own = self.missing[:, first], slice(first, last)
             if first_time:
                 chance = (x[:, own] + factors.mean[own]).clamp(min=_LEAST_PROBABILITY)
             else:
                 chance = factors.chances(x, own)
-            below = chance.cumsum(1)
-            code = (below[:, :-1] <= uniform[:, g : g + 1] * below[:, -1:]).sum(1)
-            one_hot = torch.nn.functional.one_hot(code, last - first).to(x.dtype) - factors.mean[own]
-            x[:, own] = torch.where(hole[:, None], one_hot, x[:, own])
+            code = draw_codes(chance, uniform[:, g : g + 1])[:, 0]
+            x[:, own] = torch.where(hole[:, None], one_hot(code, last - first) - factors.mean[own], x[:, own])
             self.codes[:, k] = torch.where(hole, code.to(self.codes.dtype), self.codes[:, k])
         return x
 
@@ -302,35 +294,15 @@ class _Chain:
         return torch.nn.functional.pad(normal[:, :C] @ factors.root.T, (0, len(factors.mean) - C))
 
 
-def _solved(precision: Tensor, x: Tensor, missing: Tensor, pull: Tensor | None) -> Tensor:
-    """Rows of mean 0 whose missing features m solve ``precision[m, m] x[m] = pull[m] - precision[m, o] x[o]``.
-
-    A few steps of conjugate gradients with the diagonal as preconditioner, of all rows at once, from the values that
-    ``x`` has there. Without ``pull`` the solutions are conditional means; with that of a normal vector of covariance
-    ``precision``, draws.
-    """
-    mask, diagonal = missing.to(x.dtype), precision.diagonal()
-    residual = -(x @ precision) * mask
-    if pull is not None:
-        residual = residual + pull * mask
-    x, direction = x.clone(), residual / diagonal
-    power = (residual * direction).sum(1, keepdim=True)
-    for _ in range(_STEPS):
-        image = (direction @ precision) * mask
-        length = power / (direction * image).sum(1, keepdim=True).clamp(min=1e-30)
-        x += length * direction
-        residual = residual - length * image
-        scaled = residual / diagonal
-        power, before = (residual * scaled).sum(1, keepdim=True), power
-        direction = scaled + (power / before.clamp(min=1e-30)) * direction
-    return x
+def _solved(precision: Tensor, x: Tensor, missing: Tensor, pull: Tensor | None = None) -> Tensor:
+    return conditional(precision, x, missing, pull, steps=_STEPS)
 
 
 def _groups(layout: Layout) -> list[tuple[int, int, int]]:
     """Of each categorical column with features: its number among them, and where its features begin and end."""
     groups, first = [], layout.num_continuous
     for k, size in enumerate(layout.cardinalities):
-        if size <= _MOST_CATEGORIES:
+        if size <= MOST_CATEGORIES:
             groups.append((k, first, first + size))
             first += size
     return groups

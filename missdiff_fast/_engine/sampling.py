@@ -110,10 +110,19 @@ def draw_categories(x: Tensor, layout: Layout, uniform: Tensor) -> None:
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     for k, group in enumerate(x[:, layout.num_continuous :].split(layout.cardinalities, 1)):
-        below = group.cumsum(1)
-        # The last bound is the greatest, so that a category is found whatever the probabilities sum to.
-        code = (below[:, :-1] <= uniform[:, k : k + 1] * below[:, -1:]).sum(1, keepdim=True)
+        code = draw_codes(group, uniform[:, k : k + 1])
         group.zero_().scatter_(1, code, 1.0)
+
+
+def draw_codes(chances: Tensor, uniform: Tensor) -> Tensor:
+    """A category of each row from its probabilities ``[B, V]`` and numbers from 0 up to 1 ``[B, 1]``: int64 ``[B, 1]``.
+
+    >>> draw_codes(torch.tensor([[0.25, 0.25, 0.5]]), torch.tensor([[0.4]])).tolist()
+    [[1]]
+    """
+    below = chances.cumsum(1)
+    # The last bound is the greatest, so that a category is found whatever the probabilities sum to.
+    return (below[:, :-1] <= uniform * below[:, -1:]).sum(1, keepdim=True)
 
 
 def check_finite(x: Tensor, verb: str) -> None:

@@ -94,7 +94,7 @@ class TorchStepper:
 
 
 class _PackedStepper:
-    """What steppers with packed weights have in common."""
+    """The averages and checkpoints of steppers whose state is a `TrainingState`."""
 
     state: TrainingState
 

@@ -32,7 +32,7 @@ def early_stop(
     seed: int,
     history: History,
 ) -> EarlyStop | None:
-    """What may end a phase on ``table`` early; None where no rows are held back, or the settings have no patience."""
+    """An early stop of a phase on ``table``; None where no rows are held back, or the settings have no patience."""
     patience, objective = config.training.patience, config.objective
     if held_back is None or patience is None:
         return None

@@ -63,6 +63,8 @@ class ColumnStates(Method):
         self.config = config
         self._refits: list[Denoiser] = []
         self._joint: JointDraws | None = None
+        # On the device once, and not for each tile of rows.
+        self._value_bounds = codec.boundaries.to(device), codec.starts.to(device)
         self._use(Wide(codec.layout))
 
     @property
@@ -176,21 +178,20 @@ class ColumnStates(Method):
     ) -> pd.DataFrame:
         """As `Method.draw`."""
         solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
-        calibrated = num_steps is None
-        if num_steps is not None:
-            solver = replace(solver, steps=num_steps)
+        if num_steps is None:
+            network, calibration, joint = self._calibration.network(network), self._calibration, None
         else:
-            network = self._calibration.network(network)
+            solver, calibration, joint = replace(solver, steps=num_steps), None, self._joint
         known = self.wide.add(known)
-        layout, joint = known.layout, None if num_steps is None else self._joint
+        layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)
         codes = torch.zeros((len(known), layout.num_categorical), dtype=torch.int16)
         if joint is None or not bool(joint.columns.all()):
             shown = self.atoms.add(known)
             parts = draw(network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
             for start, stop, x in parts:
-                if calibrated:
-                    x = self._calibration.rows(x, known.rows(slice(start, stop)))
+                if calibration is not None:
+                    x = calibration.rows(x, known.rows(slice(start, stop)))
                 bin_index[start:stop], codes[start:stop] = self._decoded(x, shown.layout)
         if joint is not None:
             filled = joint.with_others(known, self.codec.scores(bin_index), codes)
@@ -212,8 +213,7 @@ class ColumnStates(Method):
 
     def _decoded(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """Places of the numbers' values, and codes of the table without atoms, of encoded rows."""
-        boundaries, starts = self.codec.boundaries.to(x.device), self.codec.starts.to(x.device)
-        return self.atoms.settle(*self.backend.decode(x, layout.offsets(x.device), boundaries, starts), x)
+        return self.atoms.settle(*self.backend.decode(x, layout.offsets(x.device), *self._value_bounds), x)
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""

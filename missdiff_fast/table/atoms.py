@@ -129,7 +129,7 @@ class Atoms:
 
     def removed(self, table: EncodedTable) -> EncodedTable:
         """The table without the categorical columns of the atoms: the inverse of `add`."""
-        return EncodedTable(table.continuous, table.codes[:, : self.plain.num_categorical], self.plain, table.values)
+        return table.leading(self.plain)
 
     def settle(self, bin_index: Tensor, codes: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Decoded cells whose numbers are the atoms that were drawn, or where none was drawn no atom.

@@ -150,6 +150,12 @@ class EncodedTable:
         values = None if self.values is None else self.values.to(device)
         return EncodedTable(self.continuous.to(device), self.codes.to(device), self.layout, values)
 
+    def leading(self, layout: Layout) -> EncodedTable:
+        """The first continuous and the first categorical columns, those of ``layout``."""
+        C, K = layout.num_continuous, layout.num_categorical
+        values = None if self.values is None else self.values[:, :C]
+        return EncodedTable(self.continuous[:, :C], self.codes[:, :K], layout, values)
+
     def rows(self, index: Tensor | slice) -> EncodedTable:
         """Some of the rows, by int64 index or slice."""
         values = None if self.values is None else self.values[index]
