@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+import missdiff_fast._engine.calibration as calibration_module
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.calibration import Calibration, calibrate
@@ -178,3 +179,29 @@ def test_a_short_fit_has_the_shares_of_the_table() -> None:
     off = [(m.sample(8000)["y"].value_counts(normalize=True).reindex(real.index, fill_value=0) - real).abs().max()
            for m in (plain, calibrated)]  # fmt: skip
     assert off[1] < 0.03 < off[0]
+
+
+def test_the_last_round_draws_as_many_rows_as_set(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(calibration_module, "fill", lambda *a: drawn.append(len(a[1])) or fill(*a))
+    config = replace(Config(), calibration=CalibrationConfig(rows=4096))
+    calibrate(Denoiser(LAYOUT, width=16, blocks=1).eval(), _table(), config, any_backend, 0)
+    assert drawn == [1024, 1024, 4096]
+
+
+def test_observed_cells_of_all_rows_count_and_missing_ones_by_some(
+    any_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration_module, "_FILLED", 2048)
+    network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
+    # Three in four cells of the second column are missing, and its last rows alone have its second category.
+    table.codes[:3000, 1], table.codes[3000:, 1] = -1, 1
+    target = calibration_module._Target.of(table, network, Config(), any_backend, 0)
+    assert target.filled is not None
+    assert len(target.filled) == 1536
+    # 1 in a quarter of the rows; the network gives .5 to the others.
+    assert float(target.shares()[4]) == pytest.approx(0.25 + 0.75 * 0.5, abs=0.75 * 4 * 0.5 / 1152**0.5)
+    # All cells of the other columns are observed: their figures are exact.
+    assert target.shares()[:3].tolist() == pytest.approx(_shares(_table())[:3].tolist(), abs=1e-6)
+    scores = table.continuous[:, 0].sort().values
+    assert float(target.quantiles(0, torch.tensor([0.5]))[0]) == pytest.approx(float(scores[1999]), abs=2e-3)

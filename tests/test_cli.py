@@ -41,6 +41,22 @@ class TestHelp:
         )
         assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
 
+    def test_a_fit_needs_no_scikit_learn(self, tmp_path: Path) -> None:
+        make_table().to_csv(tmp_path / "table.csv", index=False)
+        code = (
+            "import sys\nsys.argv = ['missdiff', 'fit', 'table.csv', '-o', 'model', '--steps', '2', '--quiet']\n"
+            "from missdiff_fast.cli import main\ncode = main()\nsys.exit(code or int('sklearn' in sys.modules))"
+        )
+        assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
+
+    def test_a_program_that_calls_the_command_has_estimators_of_scikit_learn(self, tmp_path: Path) -> None:
+        pytest.importorskip("sklearn")
+        code = (
+            "from missdiff_fast.cli import main\nmain(['info'])\nfrom sklearn.base import BaseEstimator\n"
+            "from missdiff_fast import MissDiff\nassert isinstance(MissDiff(), BaseEstimator)"
+        )
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True)
+
     def test_the_package_runs_as_a_module(self) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "missdiff_fast", "--version"], capture_output=True, text=True, check=False

@@ -26,7 +26,7 @@ from missdiff_fast.config import (
     ("num_rows", "batch_size", "steps"),
     [
         *((1, 32, 500), (165, 32, 1031), (1000, 64, 3125), (4096, 256, 3200)),
-        *((16_000, 256, 5000), (32_000, 256, 5000), (256_000, 256, 10_000)),
+        *((16_000, 256, 4000), (32_000, 256, 4000), (256_000, 256, 8000)),
     ],
 )
 def test_steps_and_batch_size_follow_the_rows(num_rows: int, batch_size: int, steps: int) -> None:

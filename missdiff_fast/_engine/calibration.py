@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,7 +17,8 @@ from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-_ROWS = 1 << 15  # most rows that the last round draws, and most rows of the table whose missing cells are drawn
+_FILLED = 1 << 15  # cells of a column that are drawn at most, where all of it is missing
+_LEAST_ROWS = 1024  # of a round, and of those whose missing cells are drawn
 _PSEUDO_COUNT = 8.0  # added to each category's count, so that rare ones do not follow chance
 _DAMPING = 0.7  # of the rounds after the first
 _QUANTILES = 64  # of a column's scores at most
@@ -102,6 +104,7 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     The distributions to reach are those of the table with its missing cells drawn given the observed ones, which under
     MAR are those of complete rows. Scores of columns with atoms stay as they are: their atoms are calibrated. So do
     those of columns observed less than half as often as the one observed most, whose target would be drawn cells.
+    Quantiles of drawn scores are those of the last round's rows.
 
     Parameters
     ----------
@@ -121,23 +124,17 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     scores = _with_scores(table) if config.calibration.scores else []
     if rounds == 0 or not (layout.cardinalities or scores):
         return found
-    complete = _complete(network, table, config, backend, seed)
-    most, wanted = min(_ROWS, max(1024, 4 * len(table))), _shares(complete)
-
-    def drawn(found: Calibration, number: int, halvings: int) -> EncodedTable:
-        """The rows of draw ``number``, half as many for each halving."""
-        nothing = unknown(max(512, most >> halvings), layout, table.device)
-        return fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", number))
-
-    for r in range(rounds if layout.cardinalities else 0):
-        # A round draws twice as many rows as the one before: the first differences are the largest.
-        rows = drawn(found, r + 1, rounds - 1 - r)
-        got, least = _shares(rows), _PSEUDO_COUNT / len(rows)
-        weights = found.log_weights + (_DAMPING if r else 1.0) * ((wanted + least) / (got + least)).log()
-        found = replace(found, log_weights=weights)
-    if not scores:
-        return found
-    return Calibration(found.log_weights, *_quantiles(drawn(found, rounds + 1, 1), complete, scores))
+    target = _Target.of(table, network, config, backend, seed)
+    wanted = target.shares()
+    for r in range(rounds):
+        # A round draws four times as many rows as the one before: the first differences are the largest.
+        most = min(config.calibration.rows, max(_LEAST_ROWS, 4 * len(table)))
+        nothing = unknown(max(_LEAST_ROWS, most >> 2 * (rounds - 1 - r)), layout, table.device)
+        drawn = fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", r + 1))
+        least = _PSEUDO_COUNT / len(drawn)
+        change = ((wanted + least) / (_shares(drawn) + least)).log()
+        found = replace(found, log_weights=found.log_weights + (_DAMPING if r else 1.0) * change)
+    return replace(found, **_quantiles(drawn, target, scores)) if scores else found
 
 
 def _with_scores(table: EncodedTable) -> list[int]:
@@ -147,29 +144,73 @@ def _with_scores(table: EncodedTable) -> list[int]:
     return [c for c, cells in enumerate(count) if cells >= _OBSERVED * max(count) and c not in layout.partners]
 
 
-def _quantiles(drawn: EncodedTable, complete: EncodedTable, columns: list[int]) -> tuple[Tensor, Tensor]:
-    """Quantiles of the scores of drawn rows and of complete ones, equal but for some columns: ``[C, Q]``."""
-    number = min(_QUANTILES, len(complete) // _CELLS, len(drawn) // _CELLS)
+def _quantiles(drawn: EncodedTable, target: _Target, columns: list[int]) -> dict[str, Tensor]:
+    """Quantiles of drawn scores, and for some columns those of the target, for others the same: ``[C, Q]``."""
+    number = min(_QUANTILES, len(target.table) // _CELLS, len(drawn) // _CELLS)
     if number < 2:
-        return (torch.zeros((drawn.layout.num_continuous, 0), device=drawn.device),) * 2
+        return {}
     at = (torch.arange(number, device=drawn.device) + 0.5) / number
-    own, theirs = (table.continuous.sort(0).values[(at * len(table)).long()].T.float() for table in (drawn, complete))
+    own = drawn.continuous.sort(0).values[(at * len(drawn)).long()].T.float().contiguous()
     wanted = own.clone()
-    wanted[columns] = theirs[columns]
-    return own.contiguous(), wanted.contiguous()
-
-
-def _complete(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> EncodedTable:
-    """The table, or where cells are missing some of its rows with these cells drawn."""
-    if bool(table.observed().all()):
-        return table
-    seed = derive(seed, "calibrate")
-    rows = torch.randperm(len(table), generator=torch.Generator().manual_seed(seed))[:_ROWS].to(table.device)
-    return fill(network, table.rows(rows), config.solver, backend, seed)
+    for c in columns:
+        wanted[c] = target.quantiles(c, at)
+    return {"drawn": own, "wanted": wanted}
 
 
 def _shares(table: EncodedTable) -> Tensor:
     """The share of each category among the cells of its column: ``[D - C]``."""
-    sizes = enumerate(table.layout.cardinalities)
-    counts = [torch.bincount(table.codes[:, k].long(), minlength=size) for k, size in sizes]
-    return torch.cat([table.continuous.new_empty(0), *counts]) / len(table)
+    return _Target(table, None).shares()
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A table, and some of its rows with their missing cells drawn, which stand for all missing cells."""
+
+    table: EncodedTable
+    filled: EncodedTable | None
+    drawn: Tensor | None = None  # where cells of ``filled`` are drawn: bool [M, J]
+
+    @classmethod
+    def of(cls, table: EncodedTable, network: Denoiser, config: Config, backend: Backend, seed: int) -> _Target:
+        """Draw the missing cells of as many rows as the column with most of them needs."""
+        most = float((~table.observed()).float().mean(0).max())
+        if most == 0:
+            return cls(table, None)
+        seed = derive(seed, "calibrate")
+        rows = torch.randperm(len(table), generator=torch.Generator().manual_seed(seed))
+        rows = rows[: max(_LEAST_ROWS, math.ceil(most * _FILLED))].to(table.device)
+        some = table.rows(rows)
+        return cls(table, fill(network, some, config.solver, backend, seed), ~some.observed())
+
+    def shares(self) -> Tensor:
+        """The share of each category among the cells of its column: ``[D - C]``."""
+        parts = [self.table.continuous.new_empty(0, dtype=torch.float32)]
+        for k, size in enumerate(self.table.layout.cardinalities):
+            codes, weights = self._cells(self.table.layout.num_continuous + k)
+            counts = torch.bincount(codes.long(), weights, minlength=size)
+            parts.append((counts / counts.sum()).float())
+        return torch.cat(parts)
+
+    def quantiles(self, c: int, at: Tensor) -> Tensor:
+        """Quantiles of the scores of a column."""
+        scores, weights = self._cells(c)
+        scores, order = scores.sort()
+        below = weights[order].cumsum(0)
+        return scores[torch.searchsorted(below, at.double() * below[-1]).clamp(max=len(scores) - 1)].float()
+
+    def _cells(self, j: int) -> tuple[Tensor, Tensor]:
+        """The cells of column j of all J, observed ones and drawn ones, and the number that each stands for."""
+        cells = _column(self.table, j)
+        observed = ~torch.isnan(cells) if cells.is_floating_point() else cells >= 0
+        weights = torch.ones(int(observed.sum()), dtype=torch.float64, device=cells.device)
+        cells = cells[observed]
+        if self.filled is None or self.drawn is None:
+            return cells, weights
+        drawn = _column(self.filled, j)[self.drawn[:, j]]
+        weight = (len(self.table) - len(cells)) / max(1, len(drawn))
+        return torch.cat([cells, drawn]), torch.cat([weights, weights.new_full((len(drawn),), weight)])
+
+
+def _column(table: EncodedTable, j: int) -> Tensor:
+    first = table.layout.num_continuous
+    return table.continuous[:, j] if j < first else table.codes[:, j - first]

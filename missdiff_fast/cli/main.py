@@ -14,6 +14,7 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
+from missdiff_fast import _process
 from missdiff_fast.cli.errors import Wording, complain, print_error, show_warning
 from missdiff_fast.cli.parser import build_parser
 from missdiff_fast.cli.signals import ignore_signals, interruptible
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["info", "there-is-no-such-model"])
     2
     """
+    _process.is_command = _process.is_command or argv is None
     with interruptible(exits=argv is None) as signals:
         try:
             return _run(argv)

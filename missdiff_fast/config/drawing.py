@@ -46,20 +46,22 @@ class SolverConfig:
 class CalibrationConfig:
     """Calibration of drawn rows after training; see `missdiff_fast._engine.calibration`.
 
-    ``rounds`` of drawing rows weight the categories; 0 rounds is no calibration. With ``scores``, the quantiles of the
-    scores are calibrated too, by the rows of the last round.
+    ``rounds`` of drawing rows weight the categories; 0 rounds is no calibration. The last round draws ``rows`` rows, or
+    of a small table fewer. With ``scores``, the quantiles of the scores are calibrated too, by the last round's rows.
 
     Examples
     --------
     >>> CalibrationConfig(rounds=0)
-    CalibrationConfig(rounds=0, scores=True)
+    CalibrationConfig(rounds=0, rows=32768, scores=True)
     """
 
     rounds: int = 3
+    rows: int = 1 << 15
     scores: bool = True
 
     def __post_init__(self) -> None:
         check_integer("calibration.rounds", self.rounds, 0)
+        check_integer("calibration.rows", self.rows, 1)
         check_boolean("calibration.scores", self.scores)
 
 

@@ -13,7 +13,7 @@ from missdiff_fast._checks import (
     check_share,
 )
 
-_STEPS = 5000  # of tables with up to _LARGE rows
+_STEPS = 4000  # of tables with up to _LARGE rows
 _LARGE = 32_000
 
 
@@ -84,7 +84,7 @@ class TrainingConfig:
     >>> TrainingConfig(epochs=10, batch_size=100).resolve(1_000)
     (100, 100)
     >>> TrainingConfig(effort=5.0, patience=4).resolve(16_000)  # at most
-    (25000, 256)
+    (20000, 256)
     """
 
     steps: int | None = None
@@ -116,15 +116,15 @@ class TrainingConfig:
     def resolve(self, num_rows: int) -> tuple[int, int]:
         """Steps and batch size for a table.
 
-        A small table gets about 200 epochs, others 5,000 steps of 256 rows, and one of more than 32,000 rows more
+        A small table gets about 200 epochs, others 4,000 steps of 256 rows, and one of more than 32,000 rows more
         steps, by the cube root of the number of rows.
 
         >>> TrainingConfig().resolve(16_000)
-        (5000, 256)
+        (4000, 256)
         >>> TrainingConfig(effort=2.0).resolve(16_000)
-        (10000, 256)
+        (8000, 256)
         >>> TrainingConfig().resolve(256_000)
-        (10000, 256)
+        (8000, 256)
         """
         batch_size = self.batch_size
         if batch_size is None:
