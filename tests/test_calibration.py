@@ -115,19 +115,40 @@ def test_corrected_scores_keep_their_order() -> None:
     torch.testing.assert_close(calibration.scores(scores)[:, 0], expected, atol=1e-3, rtol=0)
 
 
-def test_scores_of_columns_with_atoms_and_known_cells_stay() -> None:
+def test_scores_of_atoms_and_of_rows_with_known_cells_stay() -> None:
     random = np.random.default_rng(0)
     table = pd.DataFrame({"paid": np.where(random.random(600) < 0.5, 0.0, random.exponential(1, 600)),
                           "age": random.normal(60, 15, 600)})  # fmt: skip
     model = MissDiff(steps=5, width=16, random_state=0).fit(table)
-    calibration = model._method._calibration
-    assert torch.equal(calibration.drawn[0], calibration.wanted[0])
-    assert not torch.equal(calibration.drawn[1], calibration.wanted[1])
+    calibration, atoms = model._method._calibration, model._method.atoms
+    assert not (calibration.drawn == calibration.wanted).all(1).any()
     assert (model.sample(50, given={"age": table["age"][0]})["age"] == table["age"][0]).all()
-    shown = model._method.codec.encode(read_frame(table.head(2)), seed=0)
-    x = torch.full((2, model._method.atoms.layout.width), 0.3)
+    shown = atoms.add(model._method.codec.encode(read_frame(table.head(2)), seed=0))
+    x = torch.full((2, atoms.layout.width), 0.3)
     assert torch.equal(calibration.rows(x, shown), x)
-    assert not torch.equal(calibration.rows(x, unknown(2, shown.layout, torch.device("cpu"))), x)
+    x[:, 2:] = torch.eye(2)  # the first row's payment is the atom 0, the second's another value
+    moved = calibration.rows(x, unknown(2, atoms.layout, torch.device("cpu"))) != x
+    assert moved.tolist() == [[False, True, False, False], [True, True, False, False]]
+
+
+def test_other_values_than_atoms_get_their_quantiles(any_backend: Backend) -> None:
+    # A new network draws narrower scores than normal ones around 0, and both categories as often.
+    torch.manual_seed(0)
+    layout = Layout(1, (2,), (0,))
+    scores = torch.randn(4000, 1, generator=torch.Generator().manual_seed(0)) + 1
+    atoms = torch.arange(4000) % 4 == 0
+    scores[atoms] = -5.0
+    table = EncodedTable(scores, (~atoms)[:, None].to(torch.int16), layout, scores)
+    network = Denoiser(layout, width=16, blocks=1).eval()
+    calibration = calibrate(network, table, Config(), any_backend, 0)
+    nothing = unknown(20_000, layout, torch.device("cpu"))
+    drawn = fill(calibration.network(network), nothing, Config().solver, any_backend, 1)
+    x = torch.cat([drawn.continuous, drawn.one_hot(torch.float32)], 1)
+    other = drawn.codes[:, 0] == 1
+    assert float(other.float().mean()) == pytest.approx(0.75, abs=0.02)
+    at = torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9])
+    found = calibration.rows(x, nothing)[other, 0].quantile(at)
+    torch.testing.assert_close(found, scores[~atoms, 0].quantile(at), atol=0.08, rtol=0)
 
 
 def test_scores_of_a_column_that_few_rows_observe_stay(any_backend: Backend) -> None:
@@ -203,5 +224,14 @@ def test_observed_cells_of_all_rows_count_and_missing_ones_by_some(
     assert float(target.shares()[4]) == pytest.approx(0.25 + 0.75 * 0.5, abs=0.75 * 4 * 0.5 / 1152**0.5)
     # All cells of the other columns are observed: their figures are exact.
     assert target.shares()[:3].tolist() == pytest.approx(_shares(_table())[:3].tolist(), abs=1e-6)
-    scores = table.continuous[:, 0].sort().values
-    assert float(target.quantiles(0, torch.tensor([0.5]))[0]) == pytest.approx(float(scores[1999]), abs=2e-3)
+    scores, weights = target.scores(0)
+    assert torch.equal(scores, table.continuous[:, 0])
+    assert weights.eq(1).all()
+
+
+def test_few_cells_have_few_quantiles() -> None:
+    table = _table(4000)
+    table.continuous[120:] = torch.nan
+    found = calibration_module._quantiles(_table(4000), calibration_module._Target(table, None), [0])
+    assert found["wanted"].shape == (1, 64)
+    assert len(found["wanted"][0].unique()) == 2

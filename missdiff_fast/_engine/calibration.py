@@ -38,6 +38,7 @@ class Calibration:
     drawn, wanted : Tensor
         Quantiles of each column's scores in drawn rows and in the table, ascending, float32 ``[C, Q]``, equal where a
         column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in proportion.
+        Of a column with atoms they are those of the cells with another value.
 
     Examples
     --------
@@ -67,11 +68,17 @@ class Calibration:
         return network
 
     def rows(self, x: Tensor, known: EncodedTable) -> Tensor:
-        """Encoded rows ``[B, D]``, with corrected scores where nothing of a row is known: others are conditional."""
+        """Encoded rows ``[B, D]``, with corrected scores where nothing of a row is known: others are conditional.
+
+        The score of an atom stays.
+        """
         if self.drawn.shape[1] == 0:
             return x
         own, rest = x.split([self.drawn.shape[0], x.shape[1] - self.drawn.shape[0]], 1)
-        free = ~known.observed().any(1, keepdim=True)
+        free = ~known.observed().any(1, keepdim=True).repeat(1, own.shape[1])
+        groups = rest.split(known.layout.cardinalities, 1)
+        for c, k in _atoms(known.layout).items():
+            free[:, c] &= groups[k].argmax(1) == groups[k].shape[1] - 1
         return torch.cat([torch.where(free, self.scores(own), own), rest], 1)
 
     def scores(self, scores: Tensor) -> Tensor:
@@ -102,8 +109,8 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     """Corrections with which drawn rows have categories as often, and scores distributed, as the table.
 
     The distributions to reach are those of the table with its missing cells drawn given the observed ones, which under
-    MAR are those of complete rows. Scores of columns with atoms stay as they are: their atoms are calibrated. So do
-    those of columns observed less than half as often as the one observed most, whose target would be drawn cells.
+    MAR are those of complete rows. Of columns with atoms the scores of other values are calibrated. Those of columns
+    observed less than half as often as the one observed most stay as they are: their target would be drawn cells.
     Quantiles of drawn scores are those of the last round's rows.
 
     Parameters
@@ -141,20 +148,36 @@ def _with_scores(table: EncodedTable) -> list[int]:
     """The continuous columns whose scores are calibrated."""
     layout = table.layout
     count = table.observed()[:, : layout.num_continuous].sum(0).tolist()
-    return [c for c, cells in enumerate(count) if cells >= _OBSERVED * max(count) and c not in layout.partners]
+    return [c for c, cells in enumerate(count) if cells >= _OBSERVED * max(count)]
+
+
+def _atoms(layout: Layout) -> dict[int, int]:
+    """The categorical column with the atoms of each continuous one that has some; the last category is no atom."""
+    first = layout.num_categorical - len(layout.partners)
+    return {c: k for k, c in enumerate(layout.partners, first) if c < layout.num_continuous}
 
 
 def _quantiles(drawn: EncodedTable, target: _Target, columns: list[int]) -> dict[str, Tensor]:
     """Quantiles of drawn scores, and for some columns those of the target, for others the same: ``[C, Q]``."""
-    number = min(_QUANTILES, len(target.table) // _CELLS, len(drawn) // _CELLS)
-    if number < 2:
+    most = min(_QUANTILES, len(target.table) // _CELLS, len(drawn) // _CELLS)
+    if most < 2:
         return {}
-    at = (torch.arange(number, device=drawn.device) + 0.5) / number
-    own = drawn.continuous.sort(0).values[(at * len(drawn)).long()].T.float().contiguous()
-    wanted = own.clone()
+    quantiles = torch.zeros((2, drawn.layout.num_continuous, most), device=drawn.device)
     for c in columns:
-        wanted[c] = target.quantiles(c, at)
-    return {"drawn": own, "wanted": wanted}
+        cells = [_Target(drawn, None).scores(c), target.scores(c)]
+        number = min(most, *(int(weights.sum()) // _CELLS for _, weights in cells))
+        if number >= 2:
+            # Of fewer than ``most`` quantiles some are repeated, between which nothing is mapped.
+            at = torch.linspace(0, number - 1, most, device=drawn.device).round()
+            for side, (scores, weights) in zip(quantiles, cells, strict=True):
+                side[c] = _weighted_quantiles(scores, weights, (at + 0.5) / number)
+    return {"drawn": quantiles[0], "wanted": quantiles[1]}
+
+
+def _weighted_quantiles(scores: Tensor, weights: Tensor, at: Tensor) -> Tensor:
+    scores, order = scores.sort()
+    below = weights[order].cumsum(0)
+    return scores[torch.searchsorted(below, at.double() * below[-1]).clamp(max=len(scores) - 1)].float()
 
 
 def _shares(table: EncodedTable) -> Tensor:
@@ -191,12 +214,13 @@ class _Target:
             parts.append((counts / counts.sum()).float())
         return torch.cat(parts)
 
-    def quantiles(self, c: int, at: Tensor) -> Tensor:
-        """Quantiles of the scores of a column."""
+    def scores(self, c: int) -> tuple[Tensor, Tensor]:
+        """The scores of a column's cells that are no atoms, and the number of cells that each stands for."""
         scores, weights = self._cells(c)
-        scores, order = scores.sort()
-        below = weights[order].cumsum(0)
-        return scores[torch.searchsorted(below, at.double() * below[-1]).clamp(max=len(scores) - 1)].float()
+        if (k := _atoms(self.table.layout).get(c)) is None:
+            return scores, weights
+        other = self._cells(self.table.layout.num_continuous + k)[0] == self.table.layout.cardinalities[k] - 1
+        return scores[other], weights[other]
 
     def _cells(self, j: int) -> tuple[Tensor, Tensor]:
         """The cells of column j of all J, observed ones and drawn ones, and the number that each stands for."""

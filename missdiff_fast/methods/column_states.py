@@ -191,7 +191,7 @@ class ColumnStates(Method):
             parts = draw(network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
             for start, stop, x in parts:
                 if calibration is not None:
-                    x = calibration.rows(x, known.rows(slice(start, stop)))
+                    x = calibration.rows(x, shown.rows(slice(start, stop)))
                 bin_index[start:stop], codes[start:stop] = self._decoded(x, shown.layout)
         if joint is not None:
             filled = joint.with_others(known, self.codec.scores(bin_index), codes)
