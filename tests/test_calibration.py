@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.calibration import Calibration, calibrate
 from missdiff_fast._engine.sampling import draw_categories, fill
+from missdiff_fast._engine.shares import hide_some, mean_chances, shares, shares_of
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import CalibrationConfig, Config
 from missdiff_fast.networks import Denoiser
@@ -59,7 +61,7 @@ def test_weights_correct_the_shares(any_backend: Backend) -> None:
     # A new network gives all categories of a column the same probability.
     torch.manual_seed(0)
     network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
-    calibration = calibrate(network, table, Config(), any_backend, 0)
+    calibration = calibrate(network, network, table, Config(), any_backend, 0)
     nothing = unknown(20_000, LAYOUT, torch.device("cpu"))
     drawn = [fill(n, nothing, Config().solver, any_backend, 1) for n in (network, calibration.network(network))]
     before, after = ((_shares(rows) - SHARES).abs().max() for rows in drawn)
@@ -72,7 +74,7 @@ def test_missing_cells_count_as_drawn_given_the_observed_ones(any_backend: Backe
     torch.manual_seed(0)
     network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
     table.codes[table.codes[:, 0] > 0, 1] = -1
-    calibration = calibrate(network, table, Config(), any_backend, 0)
+    calibration = calibrate(network, network, table, Config(), any_backend, 0)
     drawn = fill(
         calibration.network(network), unknown(20_000, LAYOUT, torch.device("cpu")), Config().solver, any_backend, 1
     )
@@ -83,7 +85,7 @@ def test_missing_cells_count_as_drawn_given_the_observed_ones(any_backend: Backe
 def test_no_rounds_are_no_weights(any_backend: Backend) -> None:
     config = replace(Config(), calibration=CalibrationConfig(rounds=0))
     network = Denoiser(LAYOUT, width=16, blocks=1)
-    calibration = calibrate(network, _table(300), config, any_backend, 0)
+    calibration = calibrate(network, network, _table(300), config, any_backend, 0)
     assert calibration.network(network) is network
     scores = torch.randn(5, 1)
     assert calibration.scores(scores) is scores
@@ -95,7 +97,7 @@ def test_scores_get_the_quantiles_of_the_table(any_backend: Backend, rows: int) 
     torch.manual_seed(0)
     network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table(rows)
     table = replace(table, continuous=table.continuous + 1)
-    calibration = calibrate(network, table, Config(), any_backend, 0)
+    calibration = calibrate(network, network, table, Config(), any_backend, 0)
     drawn = fill(network, unknown(20_000, LAYOUT, torch.device("cpu")), Config().solver, any_backend, 1).continuous
     at = torch.tensor([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
     wanted, before = table.continuous[:, 0].quantile(at), drawn[:, 0].quantile(at)
@@ -109,7 +111,7 @@ def test_scores_get_the_quantiles_of_the_table(any_backend: Backend, rows: int) 
 
 def test_corrected_scores_keep_their_order() -> None:
     drawn, wanted = torch.tensor([[-1.0, 0.0, 0.0, 2.0]]), torch.tensor([[-2.0, -1.0, 1.0, 1.5]])
-    calibration = Calibration(torch.zeros(0), drawn, wanted)
+    calibration = Calibration(torch.zeros(0), torch.zeros(0), drawn, wanted)
     scores = torch.tensor([-3.0, -1.0, -0.5, -0.0001, 0.0001, 1.0, 2.0, 5.0])[:, None]
     expected = torch.tensor([-4.0, -2.0, -1.5, -1.0001, 1.0, 1.25, 1.5, 4.5])
     torch.testing.assert_close(calibration.scores(scores)[:, 0], expected, atol=1e-3, rtol=0)
@@ -140,7 +142,7 @@ def test_other_values_than_atoms_get_their_quantiles(any_backend: Backend) -> No
     scores[atoms] = -5.0
     table = EncodedTable(scores, (~atoms)[:, None].to(torch.int16), layout, scores)
     network = Denoiser(layout, width=16, blocks=1).eval()
-    calibration = calibrate(network, table, Config(), any_backend, 0)
+    calibration = calibrate(network, network, table, Config(), any_backend, 0)
     nothing = unknown(20_000, layout, torch.device("cpu"))
     drawn = fill(calibration.network(network), nothing, Config().solver, any_backend, 1)
     x = torch.cat([drawn.continuous, drawn.one_hot(torch.float32)], 1)
@@ -156,7 +158,8 @@ def test_scores_of_a_column_that_few_rows_observe_stay(any_backend: Backend) -> 
     scores = torch.randn(1000, 2, generator=torch.Generator().manual_seed(0)) + 1
     scores[100:, 1] = torch.nan
     table = EncodedTable(scores, torch.zeros(1000, 1, dtype=torch.int16), layout, scores)
-    calibration = calibrate(Denoiser(layout, width=16, blocks=1).eval(), table, Config(), any_backend, 0)
+    network = Denoiser(layout, width=16, blocks=1).eval()
+    calibration = calibrate(network, network, table, Config(), any_backend, 0)
     assert not torch.equal(calibration.drawn[0], calibration.wanted[0])
     assert torch.equal(calibration.drawn[1], calibration.wanted[1])
 
@@ -203,35 +206,75 @@ def test_a_short_fit_has_the_shares_of_the_table() -> None:
 
 
 def test_the_last_round_draws_as_many_rows_as_set(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    monkeypatch.setattr(calibration_module, "fill", lambda *a: drawn.append(len(a[1])) or fill(*a))
-    config = replace(Config(), calibration=CalibrationConfig(rows=4096))
-    calibrate(Denoiser(LAYOUT, width=16, blocks=1).eval(), _table(), config, any_backend, 0)
+    drawn: list[int] = []
+
+    def counted(*arguments: Any) -> EncodedTable:
+        if not arguments[1].observed().any():
+            drawn.append(len(arguments[1]))
+        return fill(*arguments)
+
+    monkeypatch.setattr(calibration_module, "fill", counted)
+    network, config = (
+        Denoiser(LAYOUT, width=16, blocks=1).eval(),
+        replace(Config(), calibration=CalibrationConfig(rows=4096)),
+    )
+    calibrate(network, network, _table(), config, any_backend, 0)
     assert drawn == [1024, 1024, 4096]
 
 
-def test_observed_cells_of_all_rows_count_and_missing_ones_by_some(
-    any_backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calibration_module, "_FILLED", 2048)
-    network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
-    # Three in four cells of the second column are missing, and its last rows alone have its second category.
+def test_shares_are_of_all_observed_cells_and_of_predicted_ones(any_backend: Backend) -> None:
+    table = _table()
+    # Three in four cells of the second column are missing, and the others have its second category.
     table.codes[:3000, 1], table.codes[3000:, 1] = -1, 1
-    target = calibration_module._Target.of(table, network, Config(), any_backend, 0)
-    assert target.filled is not None
-    assert len(target.filled) == 1536
-    # 1 in a quarter of the rows; the network gives .5 to the others.
-    assert float(target.shares()[4]) == pytest.approx(0.25 + 0.75 * 0.5, abs=0.75 * 4 * 0.5 / 1152**0.5)
-    # All cells of the other columns are observed: their figures are exact.
-    assert target.shares()[:3].tolist() == pytest.approx(_shares(_table())[:3].tolist(), abs=1e-6)
-    scores, weights = target.scores(0)
-    assert torch.equal(scores, table.continuous[:, 0])
-    assert weights.eq(1).all()
+    predicted = mean_chances(Denoiser(LAYOUT, width=16, blocks=1).eval(), table, any_backend, 0)
+    assert predicted.tolist() == pytest.approx([0, 0, 0, 0.5, 0.5])  # a new network's probabilities
+    found = shares(table, predicted)
+    assert found[3:].tolist() == pytest.approx([0.75 * 0.5, 0.25 + 0.75 * 0.5])
+    assert found[:3].tolist() == pytest.approx(_shares(_table())[:3].tolist(), abs=1e-6)
+
+
+def test_drawn_numbers_stand_for_all_missing_ones(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration_module, "_FILLED", 3000)
+    table = _table()
+    table.continuous[:2000] = torch.nan
+    network = Denoiser(LAYOUT, width=16, blocks=1).eval()
+    cells = calibration_module._Cells.of(table, network, Config(), any_backend, 0)
+    assert cells.filled is not None
+    assert len(cells.filled) == 1500
+    scores, weights = cells.scores(0)
+    assert torch.equal(scores[:2000], table.continuous[2000:, 0])
+    assert weights[:2000].eq(1).all()
+    assert float(weights[2000:].sum()) == pytest.approx(2000)
+
+
+def test_categories_drawn_around_known_cells_are_as_frequent_as_predicted(any_backend: Backend) -> None:
+    # The imputer knows the shares, the network that draws gives all categories of a column the same probability.
+    torch.manual_seed(0)
+    table, network, imputer = (
+        _table(),
+        Denoiser(LAYOUT, width=16, blocks=1).eval(),
+        Denoiser(LAYOUT, width=16, blocks=1),
+    )
+    with torch.no_grad():
+        imputer.outputs.bias[1:6] = SHARES.log()
+    calibration = calibrate(network, imputer, table, Config(), any_backend, 0)
+    holes = hide_some(table, 0.5, any_backend, 3)
+    missing = holes.codes < 0
+    for found, near in ((network, False), (calibration.network(network, conditional=True), True)):
+        drawn = fill(found, holes, Config().solver, any_backend, 1)
+        assert ((shares_of(drawn, missing) - SHARES).abs().max() < 0.04) == near
+
+
+def test_columns_that_belong_together_are_hidden_together(any_backend: Backend) -> None:
+    layout = Layout(1, (3, 2), (0,))
+    hidden = hide_some(replace(_table(), layout=layout), 0.3, any_backend, 0)
+    assert torch.equal(hidden.continuous[:, 0].isnan(), hidden.codes[:, 1] < 0)
+    assert float((hidden.codes[:, 0] < 0).float().mean()) == pytest.approx(0.3, abs=0.03)
 
 
 def test_few_cells_have_few_quantiles() -> None:
     table = _table(4000)
     table.continuous[120:] = torch.nan
-    found = calibration_module._quantiles(_table(4000), calibration_module._Target(table, None), [0])
+    found = calibration_module._quantiles(_table(4000), calibration_module._Cells(table), [0])
     assert found["wanted"].shape == (1, 64)
     assert len(found["wanted"][0].unique()) == 2

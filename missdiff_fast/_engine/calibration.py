@@ -12,12 +12,16 @@ from torch import Tensor
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.sampling import fill
+from missdiff_fast._engine.shares import hide_some, mean_chances, shares, shares_of
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-_FILLED = 1 << 15  # cells of a column that are drawn at most, where all of it is missing
+_FILLED = 1 << 15  # cells of a number that are drawn at most, where all of it is missing
+_CONDITIONAL_ROWS = 1 << 13  # of the table, whose missing cells a round draws for the weights of rows with known cells
+_CONDITIONAL_ROUNDS = 2
+_HIDDEN = 0.1  # of the known cells of these rows
 _LEAST_ROWS = 1024  # of a round, and of those whose missing cells are drawn
 _PSEUDO_COUNT = 8.0  # added to each category's count, so that rare ones do not follow chance
 _DAMPING = 0.7  # of the rounds after the first
@@ -35,6 +39,8 @@ class Calibration:
     log_weights : Tensor
         Logarithms of the weights of the categories, float32 ``[D - C]``. A weight multiplies the prior probability of
         its category, and with it the posterior at every noise level: the logarithm is added to the category's logit.
+    conditional : Tensor
+        The same for rows with known cells.
     drawn, wanted : Tensor
         Quantiles of each column's scores in drawn rows and in the table, ascending, float32 ``[C, Q]``, equal where a
         column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in proportion.
@@ -48,6 +54,7 @@ class Calibration:
     """
 
     log_weights: Tensor
+    conditional: Tensor
     drawn: Tensor
     wanted: Tensor
 
@@ -55,17 +62,12 @@ class Calibration:
     def none(cls, layout: Layout, device: torch.device | None = None) -> Calibration:
         """No corrections."""
         quantiles = torch.zeros((layout.num_continuous, 0), device=device)
-        return cls(torch.zeros(layout.width - layout.num_continuous, device=device), quantiles, quantiles)
+        weights = torch.zeros(layout.width - layout.num_continuous, device=device)
+        return cls(weights, weights, quantiles, quantiles)
 
-    def network(self, network: Denoiser) -> Denoiser:
+    def network(self, network: Denoiser, *, conditional: bool = False) -> Denoiser:
         """The network, or where there are weights a copy of it whose categories have them."""
-        if not bool(self.log_weights.any()):
-            return network
-        network = copy.deepcopy(network)
-        first = network.num_continuous
-        with torch.no_grad():
-            network.outputs.bias[first : first + len(self.log_weights)] += self.log_weights
-        return network
+        return _weighted(network, self.conditional if conditional else self.log_weights)
 
     def rows(self, x: Tensor, known: EncodedTable) -> Tensor:
         """Encoded rows ``[B, D]``, with corrected scores where nothing of a row is known: others are conditional.
@@ -96,7 +98,8 @@ class Calibration:
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in their order, for a model file."""
-        return {"log_weights": self.log_weights, "drawn_quantiles": self.drawn, "wanted_quantiles": self.wanted}
+        names = "log_weights", "conditional_log_weights", "drawn_quantiles", "wanted_quantiles"
+        return dict(zip(names, (self.log_weights, self.conditional, self.drawn, self.wanted), strict=True))
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor], layout: Layout, device: torch.device) -> Calibration:
@@ -105,18 +108,26 @@ class Calibration:
         return cls(*(tensors.get(name, default).to(device) for name, default in none.items()))
 
 
-def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> Calibration:
+def calibrate(
+    network: Denoiser, imputer: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int
+) -> Calibration:
     """Corrections with which drawn rows have categories as often, and scores distributed, as the table.
 
-    The distributions to reach are those of the table with its missing cells drawn given the observed ones, which under
-    MAR are those of complete rows. Of columns with atoms the scores of other values are calibrated. Those of columns
-    observed less than half as often as the one observed most stay as they are: their target would be drawn cells.
-    Quantiles of drawn scores are those of the last round's rows.
+    The distributions to reach are those of the table with its missing cells filled given the observed ones, which under
+    MAR are those of complete rows: missing categories count by their probabilities in one pass, numbers as drawn. Of
+    columns with atoms the scores of other values are calibrated. Those of columns observed less than half as often as
+    the one observed most stay as they are: their target would be drawn cells. Quantiles of drawn scores are those of
+    the last round's rows.
+
+    Rows with known cells have weights of their own, with which drawn categories are as frequent as their probabilities
+    in one pass say.
 
     Parameters
     ----------
     network : Denoiser
-        The trained network.
+        The trained network, which draws.
+    imputer : Denoiser
+        The network whose probabilities missing categories have.
     table : EncodedTable
         The training rows.
     config : Config
@@ -131,17 +142,52 @@ def calibrate(network: Denoiser, table: EncodedTable, config: Config, backend: B
     scores = _with_scores(table) if config.calibration.scores else []
     if rounds == 0 or not (layout.cardinalities or scores):
         return found
-    target = _Target.of(table, network, config, backend, seed)
-    wanted = target.shares()
+    found = replace(found, conditional=_conditional(network, imputer, table, config, backend, seed))
+    wanted = shares(table, mean_chances(imputer, table, backend, derive(seed, "calibrate")))
     for r in range(rounds):
         # A round draws four times as many rows as the one before: the first differences are the largest.
         most = min(config.calibration.rows, max(_LEAST_ROWS, 4 * len(table)))
         nothing = unknown(max(_LEAST_ROWS, most >> 2 * (rounds - 1 - r)), layout, table.device)
         drawn = fill(found.network(network), nothing, config.solver, backend, derive(seed, "calibrate", r + 1))
-        least = _PSEUDO_COUNT / len(drawn)
-        change = ((wanted + least) / (_shares(drawn) + least)).log()
-        found = replace(found, log_weights=found.log_weights + (_DAMPING if r else 1.0) * change)
-    return replace(found, **_quantiles(drawn, target, scores)) if scores else found
+        found = replace(found, log_weights=found.log_weights + _change(wanted, shares(drawn), len(drawn), r))
+    if not scores:
+        return found
+    return replace(found, **_quantiles(drawn, _Cells.of(table, network, config, backend, seed), scores))
+
+
+def _change(wanted: Tensor, drawn: Tensor, count: Tensor | int, r: int) -> Tensor:
+    """What round ``r`` adds to the weights of categories, given their shares and the number of drawn cells."""
+    least = _PSEUDO_COUNT / count
+    return (_DAMPING if r else 1.0) * ((wanted + least) / (drawn + least)).log()
+
+
+def _conditional(
+    network: Denoiser, imputer: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int
+) -> Tensor:
+    """The logarithms of the weights for rows with known cells, ``[D - C]``; a tenth of the known cells is hidden."""
+    layout, seed = table.layout, derive(seed, "calibrate")
+    weights = Calibration.none(layout, table.device).conditional
+    if not layout.cardinalities:
+        return weights
+    order = torch.randperm(len(table), generator=torch.Generator().manual_seed(seed))
+    some = hide_some(table.rows(order[:_CONDITIONAL_ROWS].to(table.device)), _HIDDEN, backend, seed)
+    missing = some.codes < 0
+    wanted, count = mean_chances(imputer, some, backend, seed), layout.of_groups(missing.sum(0).clamp(min=1))
+    solver = replace(config.solver, steps=config.refine.solver_steps)
+    for r in range(min(config.calibration.rounds, _CONDITIONAL_ROUNDS)):
+        drawn = fill(_weighted(network, weights), some, solver, backend, derive(seed, "fill", r))
+        weights = weights + _change(wanted, shares_of(drawn, missing), count, r)
+    return weights
+
+
+def _weighted(network: Denoiser, log_weights: Tensor) -> Denoiser:
+    if not bool(log_weights.any()):
+        return network
+    network = copy.deepcopy(network)
+    first = network.num_continuous
+    with torch.no_grad():
+        network.outputs.bias[first : first + len(log_weights)] += log_weights
+    return network
 
 
 def _with_scores(table: EncodedTable) -> list[int]:
@@ -157,14 +203,14 @@ def _atoms(layout: Layout) -> dict[int, int]:
     return {c: k for k, c in enumerate(layout.partners, first) if c < layout.num_continuous}
 
 
-def _quantiles(drawn: EncodedTable, target: _Target, columns: list[int]) -> dict[str, Tensor]:
+def _quantiles(drawn: EncodedTable, target: _Cells, columns: list[int]) -> dict[str, Tensor]:
     """Quantiles of drawn scores, and for some columns those of the target, for others the same: ``[C, Q]``."""
     most = min(_QUANTILES, len(target.table) // _CELLS, len(drawn) // _CELLS)
     if most < 2:
         return {}
     quantiles = torch.zeros((2, drawn.layout.num_continuous, most), device=drawn.device)
     for c in columns:
-        cells = [_Target(drawn, None).scores(c), target.scores(c)]
+        cells = [_Cells(drawn).scores(c), target.scores(c)]
         number = min(most, *(int(weights.sum()) // _CELLS for _, weights in cells))
         if number >= 2:
             # Of fewer than ``most`` quantiles some are repeated, between which nothing is mapped.
@@ -180,39 +226,26 @@ def _weighted_quantiles(scores: Tensor, weights: Tensor, at: Tensor) -> Tensor:
     return scores[torch.searchsorted(below, at.double() * below[-1]).clamp(max=len(scores) - 1)].float()
 
 
-def _shares(table: EncodedTable) -> Tensor:
-    """The share of each category among the cells of its column: ``[D - C]``."""
-    return _Target(table, None).shares()
-
-
 @dataclass(frozen=True)
-class _Target:
-    """A table, and some of its rows with their missing cells drawn, which stand for all missing cells."""
+class _Cells:
+    """The cells of a table, and some of its rows with their missing cells drawn, which stand for all missing cells."""
 
     table: EncodedTable
-    filled: EncodedTable | None
+    filled: EncodedTable | None = None
     drawn: Tensor | None = None  # where cells of ``filled`` are drawn: bool [M, J]
 
     @classmethod
-    def of(cls, table: EncodedTable, network: Denoiser, config: Config, backend: Backend, seed: int) -> _Target:
-        """Draw the missing cells of as many rows as the column with most of them needs."""
-        most = float((~table.observed()).float().mean(0).max())
+    def of(cls, table: EncodedTable, network: Denoiser, config: Config, backend: Backend, seed: int) -> _Cells:
+        """Draw the missing cells of as many rows as the number with most of them needs."""
+        missing = (~table.observed())[:, : table.layout.num_continuous].float().mean(0)
+        most = float(missing[_with_scores(table)].max())
         if most == 0:
-            return cls(table, None)
+            return cls(table)
         seed = derive(seed, "calibrate")
         rows = torch.randperm(len(table), generator=torch.Generator().manual_seed(seed))
         rows = rows[: max(_LEAST_ROWS, math.ceil(most * _FILLED))].to(table.device)
         some = table.rows(rows)
         return cls(table, fill(network, some, config.solver, backend, seed), ~some.observed())
-
-    def shares(self) -> Tensor:
-        """The share of each category among the cells of its column: ``[D - C]``."""
-        parts = [self.table.continuous.new_empty(0, dtype=torch.float32)]
-        for k, size in enumerate(self.table.layout.cardinalities):
-            codes, weights = self._cells(self.table.layout.num_continuous + k)
-            counts = torch.bincount(codes.long(), weights, minlength=size)
-            parts.append((counts / counts.sum()).float())
-        return torch.cat(parts)
 
     def scores(self, c: int) -> tuple[Tensor, Tensor]:
         """The scores of a column's cells that are no atoms, and the number of cells that each stands for."""

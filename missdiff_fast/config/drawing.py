@@ -46,8 +46,9 @@ class SolverConfig:
 class CalibrationConfig:
     """Calibration of drawn rows after training; see `missdiff_fast._engine.calibration`.
 
-    ``rounds`` of drawing rows weight the categories; 0 rounds is no calibration. The last round draws ``rows`` rows, or
-    of a small table fewer. With ``scores``, the quantiles of the scores are calibrated too, by the last round's rows.
+    ``rounds`` of drawing rows weight the categories, and at most two rounds those of rows with known cells; 0 rounds is
+    no calibration. The last round draws ``rows`` rows, or of a small table fewer. With ``scores``, the quantiles of the
+    scores are calibrated too, by the last round's rows.
 
     Examples
     --------

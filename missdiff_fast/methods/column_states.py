@@ -100,7 +100,8 @@ class ColumnStates(Method):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
             if self.config.blend.draws:
                 self._joint = self._fit_joint(table, trained, held_out, seed, history)
-        self._calibration = calibrate(self._networks.generator, table, self.config, self.backend, seed)
+        networks = self._networks
+        self._calibration = calibrate(networks.generator, networks.imputer, table, self.config, self.backend, seed)
         config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
             copy = refit(
@@ -179,9 +180,11 @@ class ColumnStates(Method):
         """As `Method.draw`."""
         solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
         if num_steps is None:
-            network, calibration, joint = self._calibration.network(network), self._calibration, None
+            calibration, joint = self._calibration, None
         else:
             solver, calibration, joint = replace(solver, steps=num_steps), None, self._joint
+        conditional = calibration is None or bool(known.observed().any())
+        network = self._calibration.network(network, conditional=conditional)
         known = self.wide.add(known)
         layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)

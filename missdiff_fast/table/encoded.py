@@ -73,6 +73,14 @@ class Layout:
         sizes = torch.tensor((1,) * self.num_continuous + self.cardinalities, dtype=torch.int64)
         return torch.repeat_interleave(torch.arange(self.num_columns), sizes).to(device)
 
+    def of_groups(self, x: Tensor) -> Tensor:
+        """What belongs to each categorical column ``[K]``, for each of its categories: ``[D - C]``.
+
+        >>> Layout(1, (2, 3)).of_groups(torch.tensor([5, 6])).tolist()
+        [5, 5, 6, 6, 6]
+        """
+        return x.repeat_interleave(torch.tensor(self.cardinalities, dtype=torch.int64, device=x.device))
+
     def with_partners(self, x: Tensor) -> Tensor:
         """Numbers of the columns ``[B, n + J]``, after n others; a column that has a partner gets the partner's."""
         if not self.partners:
