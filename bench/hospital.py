@@ -66,8 +66,12 @@ def _variation(real: pd.Series, other: pd.Series) -> float:
 def run(name: str, folder: Path, rows: int, seeds: list[int]) -> tuple[str, list[dict[str, object]]]:
     """The table's size in words, and its measures: those of other real rows, and for each seed those of drawn ones."""
     file, options, dropped = _TABLES[name]
-    table = read_table(next(folder.rglob(file)), **options).drop(columns=dropped)
-    chosen = table.sample(rows, random_state=0).index
+    found_at = sorted(folder.rglob(file))
+    if not found_at:
+        raise FileNotFoundError(f"no file {file} in {folder}")
+    table = read_table(found_at[0], **options).drop(columns=dropped)
+    # At least two fifths of the rows are left to compare with.
+    chosen = table.sample(min(rows, 3 * len(table) // 5), random_state=0).index
     real = table.loc[chosen].reset_index(drop=True)
     unseen = [c for c in real.columns if real[c].isna().all()]
     real = real.drop(columns=unseen)

@@ -11,9 +11,13 @@ import pytest
 import torch
 
 import missdiff_fast._engine.calibration as calibration_module
+import missdiff_fast._engine.quantiles as quantiles_module
+import missdiff_fast._engine.shares as shares_module
 from missdiff_fast import MissDiff
-from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.backend import Backend, NativeBackend
 from missdiff_fast._engine.calibration import Calibration, calibrate
+from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.quantiles import ScoreCells, quantiles
 from missdiff_fast._engine.sampling import draw_categories, fill
 from missdiff_fast._engine.shares import hide_some, mean_chances, shares, shares_of
 from missdiff_fast._engine.tiling import unknown
@@ -69,7 +73,7 @@ def test_weights_correct_the_shares(any_backend: Backend) -> None:
     assert after < 0.03
 
 
-def test_missing_cells_count_as_drawn_given_the_observed_ones(any_backend: Backend) -> None:
+def test_missing_cells_count_by_their_probabilities_given_the_observed_ones(any_backend: Backend) -> None:
     # Cells of the second column are observed where the first is 0 only: their own shares are not those of all rows.
     torch.manual_seed(0)
     network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
@@ -164,9 +168,12 @@ def test_scores_of_a_column_that_few_rows_observe_stay(any_backend: Backend) -> 
     assert torch.equal(calibration.drawn[1], calibration.wanted[1])
 
 
-def test_numbers_alone_are_calibrated() -> None:
+def test_numbers_alone_are_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(800, 2)), columns=["x", "y"])
+    calls: list[int] = []
+    monkeypatch.setattr(calibration_module, "fill", lambda *a: calls.append(len(a[1])) or fill(*a))
     model = MissDiff(steps=5, width=16, random_state=0).fit(table)
+    assert calls == [3200]  # one round: there are no categories to weight
     off = [abs(model.sample(2000)[name].median() - table[name].median()) for name in table]
     assert max(off) < 0.1
 
@@ -177,6 +184,7 @@ def test_calibrations_of_older_files_have_no_quantiles() -> None:
     assert not Config.from_dict(data).calibration.scores
     calibration = Calibration.of({"log_weights": torch.ones(5)}, LAYOUT, torch.device("cpu"))
     assert torch.equal(calibration.log_weights, torch.ones(5))
+    assert not calibration.conditional.any()
     assert calibration.drawn.shape == (1, 0)
 
 
@@ -188,9 +196,12 @@ def test_a_model_draws_what_it_drew_before_it_was_saved(tmp_path: object) -> Non
     )
     model = MissDiff(steps=30, random_state=0).fit(table)
     assert model._method.weights()["log_weights"].any()
+    assert model._method.weights()["conditional_log_weights"].any()
     model.save(path)
     loaded = MissDiff.load(path)
     pd.testing.assert_frame_equal(model.sample(500), loaded.sample(500))
+    holes = table.assign(y=None).head(50)
+    pd.testing.assert_frame_equal(*(m.impute_draws(holes, 1, random_state=1)[0] for m in (model, loaded)))
     pd.testing.assert_frame_equal(model.sample(500)[300:].reset_index(drop=True), loaded.sample(200, first_row=300))
 
 
@@ -234,11 +245,11 @@ def test_shares_are_of_all_observed_cells_and_of_predicted_ones(any_backend: Bac
 
 
 def test_drawn_numbers_stand_for_all_missing_ones(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration_module, "_FILLED", 3000)
+    monkeypatch.setattr(quantiles_module, "_FILLED", 3000)
     table = _table()
     table.continuous[:2000] = torch.nan
     network = Denoiser(LAYOUT, width=16, blocks=1).eval()
-    cells = calibration_module._Cells.of(table, network, Config(), any_backend, 0)
+    cells = ScoreCells.of(table, network, [0], Config().solver, any_backend, 0)
     assert cells.filled is not None
     assert len(cells.filled) == 1500
     scores, weights = cells.scores(0)
@@ -250,11 +261,8 @@ def test_drawn_numbers_stand_for_all_missing_ones(any_backend: Backend, monkeypa
 def test_categories_drawn_around_known_cells_are_as_frequent_as_predicted(any_backend: Backend) -> None:
     # The imputer knows the shares, the network that draws gives all categories of a column the same probability.
     torch.manual_seed(0)
-    table, network, imputer = (
-        _table(),
-        Denoiser(LAYOUT, width=16, blocks=1).eval(),
-        Denoiser(LAYOUT, width=16, blocks=1),
-    )
+    network, imputer = (Denoiser(LAYOUT, width=16, blocks=1).eval() for _ in range(2))
+    table = _table()
     with torch.no_grad():
         imputer.outputs.bias[1:6] = SHARES.log()
     calibration = calibrate(network, imputer, table, Config(), any_backend, 0)
@@ -265,6 +273,39 @@ def test_categories_drawn_around_known_cells_are_as_frequent_as_predicted(any_ba
         assert ((shares_of(drawn, missing) - SHARES).abs().max() < 0.04) == near
 
 
+@pytest.mark.parametrize("rows", [60, 200, 4000])
+def test_a_network_that_draws_as_it_predicts_needs_few_weights(rows: int) -> None:
+    torch.manual_seed(0)
+    network = Denoiser(LAYOUT, width=16, blocks=1).eval()
+    weights = calibrate(network, network, _table(rows), Config(), NativeBackend(), 0).conditional
+    assert (weights[3] - weights[4]).abs() < 0.15
+
+
+@pytest.mark.parametrize("given", [None, {"y": "a"}])
+def test_samples_have_the_weights_of_samples_and_imputations_their_own(given: dict[str, str] | None) -> None:
+    table = pd.DataFrame({"y": list("aab") * 200, "z": list("uvvv") * 150})
+    model = MissDiff(steps=5, width=16, random_state=0).fit(table)
+    holes = table.assign(z=None).head(100)
+    found = model.sample(200, given=given), model.impute_draws(holes, 1, random_state=1)[0]
+    method = model._method
+    weights, wide = method._calibration, torch.tensor([0.0, 0.0, 30.0, 0.0])  # of a, b, u and v
+    for field, changed in (("log_weights", 0), ("conditional", 1)):
+        method._calibration = replace(weights, **{field: wide})
+        drawn = model.sample(200, given=given), model.impute_draws(holes, 1, random_state=1)[0]
+        assert (drawn[changed]["z"] == "u").all()
+        pd.testing.assert_frame_equal(drawn[1 - changed], found[1 - changed])
+
+
+def test_refits_have_no_weights() -> None:
+    table = pd.DataFrame({"y": list("aab") * 200, "z": list("uvvv") * 150})
+    model = MissDiff(steps=5, width=16, refits=1, random_state=0, settings={"blend.draws": False}).fit(table)
+    holes = table.assign(z=None).head(100)
+    found = model.impute_draws(holes, 1, random_state=1)[0]
+    method = model._method
+    method._calibration = replace(method._calibration, conditional=torch.tensor([0.0, 0.0, 30.0, 0.0]))
+    pd.testing.assert_frame_equal(model.impute_draws(holes, 1, random_state=1)[0], found)
+
+
 def test_columns_that_belong_together_are_hidden_together(any_backend: Backend) -> None:
     layout = Layout(1, (3, 2), (0,))
     hidden = hide_some(replace(_table(), layout=layout), 0.3, any_backend, 0)
@@ -272,9 +313,28 @@ def test_columns_that_belong_together_are_hidden_together(any_backend: Backend) 
     assert float((hidden.codes[:, 0] < 0).float().mean()) == pytest.approx(0.3, abs=0.03)
 
 
+def test_a_residual_is_hidden_with_its_parents(any_backend: Backend) -> None:
+    layout, scores = Layout(3, (2,), (), ((0, 1),)), torch.zeros(2000, 3)
+    table = EncodedTable(scores, torch.zeros(2000, 1, dtype=torch.int16), layout, scores)
+    hidden = hide_some(table, 0.3, any_backend, 0).continuous.isnan()
+    parents = hidden[:, :2].any(1)
+    assert hidden[parents, 2].all()
+    assert not hidden[~parents, 2].all()
+
+
+def test_of_many_rows_some_are_predicted(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, seen = _table(), []
+    table.codes[:, 1] = -1
+    monkeypatch.setattr(shares_module, "_PREDICTED", 500)
+    monkeypatch.setattr(shares_module, "one_pass", lambda *a: seen.append(len(a[1])) or one_pass(*a))
+    found = mean_chances(Denoiser(LAYOUT, width=16, blocks=1).eval(), table, any_backend, 0)
+    assert seen == [500]
+    assert found.tolist() == pytest.approx([0, 0, 0, 0.5, 0.5])
+
+
 def test_few_cells_have_few_quantiles() -> None:
     table = _table(4000)
     table.continuous[120:] = torch.nan
-    found = calibration_module._quantiles(_table(4000), calibration_module._Cells(table), [0])
-    assert found["wanted"].shape == (1, 64)
-    assert len(found["wanted"][0].unique()) == 2
+    wanted = quantiles(_table(4000), ScoreCells(table), [0])[1]
+    assert wanted.shape == (1, 64)
+    assert len(wanted[0].unique()) == 2

@@ -41,6 +41,8 @@ _PURPOSES = (
     "bootstrap",
     "check",
     "joint",
+    "choose",
+    "hide",
 )
 _LOCK = threading.Lock()
 

@@ -11,6 +11,8 @@ from missdiff_fast._checks import (
     check_integer,
 )
 
+LEAST_ROWS = 1024  # of a round of calibration
+
 
 @dataclass(frozen=True)
 class SolverConfig:
@@ -46,9 +48,9 @@ class SolverConfig:
 class CalibrationConfig:
     """Calibration of drawn rows after training; see `missdiff_fast._engine.calibration`.
 
-    ``rounds`` of drawing rows weight the categories, and at most two rounds those of rows with known cells; 0 rounds is
-    no calibration. The last round draws ``rows`` rows, or of a small table fewer. With ``scores``, the quantiles of the
-    scores are calibrated too, by the last round's rows.
+    ``rounds`` of drawing rows weight the categories, and at most two rounds those drawn given known cells; 0 rounds is
+    no calibration. The last round draws ``rows`` rows, or of a small table four times its rows, 1,024 at least. With
+    ``scores``, the quantiles of the scores are calibrated too, by the last round's rows.
 
     Examples
     --------
@@ -62,7 +64,7 @@ class CalibrationConfig:
 
     def __post_init__(self) -> None:
         check_integer("calibration.rounds", self.rounds, 0)
-        check_integer("calibration.rows", self.rows, 1)
+        check_integer("calibration.rows", self.rows, LEAST_ROWS)
         check_boolean("calibration.scores", self.scores)
 
 

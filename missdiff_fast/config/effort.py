@@ -9,7 +9,7 @@ import pandas as pd
 from missdiff_fast.errors import argument_error, argument_type_error
 
 EFFORTS: dict[str, dict[str, Any]] = {
-    "quick": {"training.effort": 0.25, "solver.steps": 10, "calibration.rounds": 1},
+    "quick": {"training.effort": 0.25, "solver.steps": 10, "calibration.rounds": 2, "calibration.rows": 8192},
     "default": {},
     "best": {
         "training.effort": 5.0,

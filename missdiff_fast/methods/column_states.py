@@ -95,13 +95,12 @@ class ColumnStates(Method):
         trained, held_out = run_phases(
             self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose
         )
-        plain = self.wide.layout
+        networks, plain = self._networks, self.wide.layout
+        self._calibration = calibrate(networks.generator, networks.imputer, table, self.config, self.backend, seed)
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
             if self.config.blend.draws:
                 self._joint = self._fit_joint(table, trained, held_out, seed, history)
-        networks = self._networks
-        self._calibration = calibrate(networks.generator, networks.imputer, table, self.config, self.backend, seed)
         config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
             copy = refit(
@@ -144,7 +143,7 @@ class ColumnStates(Method):
         joint = NormalDraws.fit(rows, backend, seed)
         if held_out is not None:
             columns = choose_columns(
-                self._networks.generator,
+                self._calibration.network(self._networks.generator, conditional=True),
                 joint,
                 self.atoms.removed(held_out),
                 possible,
@@ -180,11 +179,11 @@ class ColumnStates(Method):
         """As `Method.draw`."""
         solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
         if num_steps is None:
-            calibration, joint = self._calibration, None
+            network, calibration, joint = self._calibration.network(network), self._calibration, None
         else:
             solver, calibration, joint = replace(solver, steps=num_steps), None, self._joint
-        conditional = calibration is None or bool(known.observed().any())
-        network = self._calibration.network(network, conditional=conditional)
+            if refit is None:  # whose networks have no weights of their own
+                network = self._calibration.network(network, conditional=True)
         known = self.wide.add(known)
         layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)

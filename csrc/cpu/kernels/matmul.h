@@ -1,8 +1,8 @@
 // Products of a few rows of activations with packed weights, for networks that fit in the cache.
 //
 // Weights are packed in panels of kPanel outputs, padded with zeros: panel[k][j] is the weight from input k to output
-// j. A block of kBlock rows by one panel is summed in registers, over k in order, so that a row's result depends on
-// that row alone.
+// j. A block of kBlock rows by kPanels panels is summed in registers, over k in order, so that a row's result depends
+// on that row alone.
 #pragma once
 
 #include "vectors.h"
