@@ -296,6 +296,21 @@ def test_samples_have_the_weights_of_samples_and_imputations_their_own(given: di
         pd.testing.assert_frame_equal(drawn[1 - changed], found[1 - changed])
 
 
+def test_rows_of_which_nothing_is_known_are_drawn_as_samples_are() -> None:
+    table = pd.DataFrame({"y": list("aab") * 200, "z": list("uvvv") * 150, "x": np.arange(600.0)})
+    model = MissDiff(steps=5, width=16, random_state=0, settings={"blend.draws": False}).fit(table)
+    holes = table.astype({"x": object}).assign(z=None).head(80)
+    alone = model.impute_draws(holes, 1, random_state=1)[0]
+    holes.loc[::2] = None
+    mixed = model.impute_draws(holes.convert_dtypes(), 1, random_state=1)[0]
+    pd.testing.assert_frame_equal(mixed[1::2].astype(object), alone[1::2].astype(object))
+    method = model._method
+    method._calibration = replace(method._calibration, log_weights=torch.tensor([0.0, 0.0, 30.0, 0.0]))
+    changed = model.impute_draws(holes.convert_dtypes(), 1, random_state=1)[0]
+    assert (changed["z"][::2] == "u").all()
+    pd.testing.assert_frame_equal(changed[1::2], mixed[1::2])
+
+
 def test_refits_have_no_weights() -> None:
     table = pd.DataFrame({"y": list("aab") * 200, "z": list("uvvv") * 150})
     model = MissDiff(steps=5, width=16, refits=1, random_state=0, settings={"blend.draws": False}).fit(table)

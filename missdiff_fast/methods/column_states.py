@@ -177,24 +177,24 @@ class ColumnStates(Method):
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        solver, network = self.config.solver, self._networks.generator if refit is None else self._refits[refit]
-        if num_steps is None:
-            network, calibration, joint = self._calibration.network(network), self._calibration, None
-        else:
-            solver, calibration, joint = replace(solver, steps=num_steps), None, self._joint
-            if refit is None:  # whose networks have no weights of their own
-                network = self._calibration.network(network, conditional=True)
-        known = self.wide.add(known)
+        known, solver, joint = self.wide.add(known), self.config.solver, None
+        if num_steps is not None:
+            solver, joint = replace(solver, steps=num_steps), self._joint
         layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)
         codes = torch.zeros((len(known), layout.num_categorical), dtype=torch.int16)
         if joint is None or not bool(joint.columns.all()):
             shown = self.atoms.add(known)
-            parts = draw(network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc)
-            for start, stop, x in parts:
-                if calibration is not None:
-                    x = calibration.rows(x, shown.rows(slice(start, stop)))
-                bin_index[start:stop], codes[start:stop] = self._decoded(x, shown.layout)
+            for network, rows in self._drawing(known, refit, conditional=num_steps is not None):
+                parts = draw(
+                    network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc
+                )
+                for start, stop, x in parts:
+                    if refit is None:
+                        x = self._calibration.rows(x, shown.rows(slice(start, stop)))
+                    chosen = rows[start:stop]
+                    for drawn, theirs in zip((bin_index, codes), self._decoded(x, shown.layout), strict=True):
+                        drawn[start:stop][chosen] = theirs.cpu()[chosen]
         if joint is not None:
             filled = joint.with_others(known, self.codec.scores(bin_index), codes)
             filled = joint.fill(filled, self.backend, seed, first_row=first_row, refit=refit)
@@ -206,6 +206,22 @@ class ColumnStates(Method):
             ):
                 drawn[hole] = theirs.cpu()[hole]
         return self.codec.decode(bin_index, self.wide.join(codes))
+
+    def _drawing(self, known: EncodedTable, refit: int | None, *, conditional: bool) -> list[tuple[Denoiser, Tensor]]:
+        """The networks that draw, and the rows that each draws: bool ``[N]``.
+
+        Where missing cells are drawn given the known ones, rows with nothing known are drawn as samples are. Refits
+        have no weights of their own.
+        """
+        every = torch.ones(len(known), dtype=torch.bool)
+        if refit is not None:
+            return [(self._refits[refit], every)]
+        generator, calibration = self._networks.generator, self._calibration
+        if not conditional:
+            return [(calibration.network(generator), every)]
+        empty = ~known.observed().any(1).cpu()
+        both = (calibration.network(generator, conditional=True), ~empty), (calibration.network(generator), empty)
+        return [(network, rows) for network, rows in both if bool(rows.any())]
 
     def _decoded_table(self, table: EncodedTable) -> tuple[Tensor, Tensor]:
         """As `_decoded`, of rows without atoms; those of missing cells mean nothing."""
