@@ -22,6 +22,7 @@ from missdiff_fast.table.encoded import EncodedTable, Layout
 _PSEUDO_COUNT = 8.0  # added to each category's count, so that rare ones do not follow chance
 _DAMPING = 0.7  # of the rounds after the first
 _CONDITIONAL_ROWS = 1 << 13  # most rows of the table by which the weights of rows with known cells are found
+_COPIES = 8  # of a small table's rows among these
 _CONDITIONAL_DAMPING = 1.0, 0.5  # of the rounds for these weights
 _HIDDEN = 0.2  # of the known cells of these rows
 
@@ -165,14 +166,14 @@ def _conditional(
 ) -> Tensor:
     """The logarithms of the weights for rows with known cells: ``[D - C]``.
 
-    A fifth of the known cells of rows of the table is hidden. A small table's rows are taken several times, each time
-    with other cells hidden: of fewer cells the shares would say little.
+    A fifth of the known cells of rows of the table is hidden. A small table's rows are taken eight times, each time
+    with other cells hidden: the error of the shares is then less than what the table's own shares vary by.
     """
     layout = table.layout
     weights = Calibration.none(layout, table.device).conditional
     if not layout.cardinalities:
         return weights
-    most = min(_CONDITIONAL_ROWS, config.calibration.rows)
+    most = min(_CONDITIONAL_ROWS, config.calibration.rows, max(LEAST_ROWS, _COPIES * len(table)))
     order = torch.randperm(len(table), generator=torch.Generator().manual_seed(derive(seed, "choose", 1)))
     order = order.repeat(-(-most // len(order)))[:most].to(table.device)
     some = hide_some(table.rows(order), _HIDDEN, backend, derive(seed, "hide"))

@@ -96,11 +96,11 @@ class ColumnStates(Method):
             self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose
         )
         networks, plain = self._networks, self.wide.layout
-        self._calibration = calibrate(networks.generator, networks.imputer, table, self.config, self.backend, seed)
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
             if self.config.blend.draws:
                 self._joint = self._fit_joint(table, trained, held_out, seed, history)
+        self._calibration = calibrate(networks.generator, networks.imputer, table, self.config, self.backend, seed)
         config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
             copy = refit(
@@ -143,7 +143,7 @@ class ColumnStates(Method):
         joint = NormalDraws.fit(rows, backend, seed)
         if held_out is not None:
             columns = choose_columns(
-                self._calibration.network(self._networks.generator, conditional=True),
+                self._networks.generator,
                 joint,
                 self.atoms.removed(held_out),
                 possible,
