@@ -1,4 +1,4 @@
-"""The default sampler's ten steps over 16,384 rows, in one call and as PyTorch runs them: tiles of 2,048 rows.
+"""The default sampler's steps over 16,384 rows, in one call and as PyTorch runs them: tiles of 2,048 rows.
 
 On a card all rows are drawn, none of them known, by networks of two widths: natively in bfloat16, as models draw, and
 in PyTorch by tiles or all rows at once, called or replayed as a CUDA graph, in each precision.

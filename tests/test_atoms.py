@@ -216,7 +216,7 @@ def test_a_number_that_the_name_fixes_is_that_number(model: MissDiff) -> None:
     assert exact > 0.99
     assert rough < 0.9  # a conditional mean
     both, apart = (
-        (rows["level"] == _level(rows["name"])).mean() for rows in (model.sample(2000), without.sample(2000))
+        (rows["level"] == _level(rows["name"])).mean() for rows in (model.sample(20_000), without.sample(20_000))
     )
     assert both > 0.99
     assert apart < 0.98

@@ -49,7 +49,8 @@ def test_the_two_completions() -> None:
     deleted = STaSy("delete", **settings).fit(table)
     filled = STaSy("mean", **settings).fit(table)
     expected = STaSy("delete", **settings).fit(MeanModeImputer().fit_impute(table))
-    assert filled.history_["loss"].tolist() == expected.history_["loss"].tolist()
+    # Equal but for rounding, which on some processors depends on where in memory a matrix begins.
+    assert filled.history_["loss"].tolist() == pytest.approx(expected.history_["loss"].tolist(), rel=1e-5)
     # 16 rows a step, of the complete ones alone.
     assert deleted.history_["step"].tolist() == [n * -(-len(table.dropna()) // 16) for n in (1, 2)]
 

@@ -63,7 +63,8 @@ def test_the_protocol_of_a_table_with_holes() -> None:
     assert found["rows"].tolist() == ["real test", "seed 3", "seed 4"]
     floor, ours = found.iloc[0], found.iloc[1:]
     assert 0.8 < floor["auroc"] < 1
-    assert (ours["shape_error"] > floor["shape_error"]).all()
+    # Calibrated shares can be nearer to the training table's than other real rows' are.
+    assert ours["shape_error"].between(floor["shape_error"] / 2, 2 * floor["shape_error"]).all()
     assert (ours[["fit_s", "sample_s"]] > 0).all(axis=None)
     assert found["auroc"].between(0, 1).all()
     pytest.importorskip("sdmetrics")

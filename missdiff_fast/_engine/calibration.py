@@ -60,7 +60,8 @@ class Calibration:
         """No corrections."""
         quantiles = torch.zeros((layout.num_continuous, 0), device=device)
         weights = torch.zeros(layout.width - layout.num_continuous, device=device)
-        return cls(weights, weights, quantiles, quantiles)
+        # Of their own memory, which a model file needs.
+        return cls(weights, weights.clone(), quantiles, quantiles.clone())
 
     def network(self, network: Denoiser, *, conditional: bool = False) -> Denoiser:
         """The network, or where there are weights a copy of it whose categories have them."""
