@@ -27,6 +27,7 @@ from script import Steps, begin, keep, show
 from store import describe, markdown
 
 from missdiff_fast import MissDiff
+from missdiff_fast.evaluate._distances import total_variation
 from missdiff_fast.table.io import read_table
 
 _MIN_ROWS = 200
@@ -59,8 +60,9 @@ def measure(real: pd.DataFrame, other: pd.DataFrame) -> dict[str, object]:
 
 
 def _variation(real: pd.Series, other: pd.Series) -> float:
-    shares = [column.dropna().astype(str).value_counts(normalize=True) for column in (real, other)]
-    return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
+    cells = [column.dropna().astype(str) for column in (real, other)]
+    codes = pd.factorize(pd.concat(cells))[0]
+    return total_variation((codes[: len(cells[0])], codes[len(cells[0]) :]))
 
 
 def run(name: str, folder: Path, rows: int, seeds: list[int]) -> tuple[str, list[dict[str, object]]]:

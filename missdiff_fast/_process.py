@@ -1,5 +1,5 @@
-"""What this process is."""
+"""Whether this process is the command ``missdiff``."""
 
 from __future__ import annotations
 
-is_command = False  # whether it is the command ``missdiff``, which ends when the command has run
+is_command = False  # `missdiff_fast.cli.main` sets it

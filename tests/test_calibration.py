@@ -16,10 +16,12 @@ import missdiff_fast._engine.shares as shares_module
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import Backend, NativeBackend
 from missdiff_fast._engine.calibration import Calibration, calibrate
+from missdiff_fast._engine.folds import hide_some
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.quantiles import ScoreCells, quantiles
+from missdiff_fast._engine.random import make_key
 from missdiff_fast._engine.sampling import draw_categories, fill
-from missdiff_fast._engine.shares import hide_some, mean_chances, shares, shares_of
+from missdiff_fast._engine.shares import mean_chances, shares, shares_of
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import CalibrationConfig, Config
 from missdiff_fast.networks import Denoiser
@@ -36,6 +38,10 @@ def _table(rows: int = 4000) -> EncodedTable:
     draws.append(torch.multinomial(SHARES[3:], rows, True, generator=generator))
     scores = torch.randn(rows, 1, generator=generator)
     return EncodedTable(scores, torch.stack(draws, 1).to(torch.int16), LAYOUT, scores)
+
+
+def _hidden(table: EncodedTable, share: float, backend: Backend, seed: int) -> EncodedTable:
+    return hide_some(table, share, torch.arange(len(table)), make_key(seed, 0), backend)
 
 
 def _shares(table: EncodedTable) -> torch.Tensor:
@@ -266,7 +272,7 @@ def test_categories_drawn_around_known_cells_are_as_frequent_as_predicted(any_ba
     with torch.no_grad():
         imputer.outputs.bias[1:6] = SHARES.log()
     calibration = calibrate(network, imputer, table, Config(), any_backend, 0)
-    holes = hide_some(table, 0.5, any_backend, 3)
+    holes = _hidden(table, 0.5, any_backend, 3)
     missing = holes.codes < 0
     for found, near in ((network, False), (calibration.network(network, conditional=True), True)):
         drawn = fill(found, holes, Config().solver, any_backend, 1)
@@ -323,7 +329,7 @@ def test_refits_have_no_weights() -> None:
 
 def test_columns_that_belong_together_are_hidden_together(any_backend: Backend) -> None:
     layout = Layout(1, (3, 2), (0,))
-    hidden = hide_some(replace(_table(), layout=layout), 0.3, any_backend, 0)
+    hidden = _hidden(replace(_table(), layout=layout), 0.3, any_backend, 0)
     assert torch.equal(hidden.continuous[:, 0].isnan(), hidden.codes[:, 1] < 0)
     assert float((hidden.codes[:, 0] < 0).float().mean()) == pytest.approx(0.3, abs=0.03)
 
@@ -331,7 +337,7 @@ def test_columns_that_belong_together_are_hidden_together(any_backend: Backend) 
 def test_a_residual_is_hidden_with_its_parents(any_backend: Backend) -> None:
     layout, scores = Layout(3, (2,), (), ((0, 1),)), torch.zeros(2000, 3)
     table = EncodedTable(scores, torch.zeros(2000, 1, dtype=torch.int16), layout, scores)
-    hidden = hide_some(table, 0.3, any_backend, 0).continuous.isnan()
+    hidden = _hidden(table, 0.3, any_backend, 0).continuous.isnan()
     parents = hidden[:, :2].any(1)
     assert hidden[parents, 2].all()
     assert not hidden[~parents, 2].all()

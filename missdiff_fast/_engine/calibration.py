@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from missdiff_fast._engine.folds import hide_some
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.quantiles import ScoreCells, atoms_of, calibrated, quantiles
-from missdiff_fast._engine.random import derive
+from missdiff_fast._engine.quantiles import ScoreCells, calibrated, quantiles
+from missdiff_fast._engine.random import derive, make_key, shuffled
 from missdiff_fast._engine.sampling import fill
-from missdiff_fast._engine.shares import hide_some, mean_chances, shares, shares_of
+from missdiff_fast._engine.shares import mean_chances, shares, shares_of
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import Config
 from missdiff_fast.config.drawing import LEAST_ROWS
@@ -77,7 +78,7 @@ class Calibration:
         own, rest = x.split([self.drawn.shape[0], x.shape[1] - self.drawn.shape[0]], 1)
         free = ~known.observed().any(1, keepdim=True).repeat(1, own.shape[1])
         groups = rest.split(known.layout.cardinalities, 1)
-        for c, k in atoms_of(known.layout).items():
+        for c, k in known.layout.atoms().items():
             free[:, c] &= groups[k].argmax(1) == groups[k].shape[1] - 1
         return torch.cat([torch.where(free, self.scores(own), own), rest], 1)
 
@@ -153,11 +154,12 @@ def calibrate(
     if not scores:
         return found
     target = ScoreCells.of(table, found.network(network, conditional=True), scores, config.solver, backend, seed)
-    return replace(found, **dict(zip(("drawn", "wanted"), quantiles(drawn, target, scores), strict=True)))
+    own, theirs = quantiles(drawn, target, scores)
+    return replace(found, drawn=own, wanted=theirs)
 
 
 def _change(wanted: Tensor, drawn: Tensor, count: Tensor | int, damping: float) -> Tensor:
-    """What a round adds to the weights of categories, given their shares and the number of drawn cells."""
+    """The change of the log weights in a round, from wanted and drawn shares and the number of drawn cells."""
     least = _PSEUDO_COUNT / count
     return damping * ((wanted + least) / (drawn + least)).log()
 
@@ -175,9 +177,10 @@ def _conditional(
     if not layout.cardinalities:
         return weights
     most = min(_CONDITIONAL_ROWS, config.calibration.rows, max(LEAST_ROWS, _COPIES * len(table)))
-    order = torch.randperm(len(table), generator=torch.Generator().manual_seed(derive(seed, "choose", 1)))
-    order = order.repeat(-(-most // len(order)))[:most].to(table.device)
-    some = hide_some(table.rows(order), _HIDDEN, backend, derive(seed, "hide"))
+    order = shuffled(len(table), derive(seed, "choose", 1))
+    some = replace(table.rows(order.repeat(-(-most // len(order)))[:most].to(table.device)), values=None)
+    rows, key = torch.arange(most, device=table.device), make_key(derive(seed, "hide"), 0, table.device)
+    some = hide_some(some, _HIDDEN, rows, key, backend)
     some = some.rows((some.codes < 0).any(1).nonzero()[:, 0])
     missing = some.codes < 0
     wanted = mean_chances(imputer, some, backend, derive(seed, "choose", 2))
@@ -190,6 +193,7 @@ def _conditional(
 
 
 def _weighted(network: Denoiser, log_weights: Tensor) -> Denoiser:
+    """The network, or where a weight is not 1 a copy of it with the logarithms added to its categories' logits."""
     if not bool(log_weights.any()):
         return network
     network = copy.deepcopy(network)

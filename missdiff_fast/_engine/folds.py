@@ -1,4 +1,4 @@
-"""Folds of the observed cells of held-out rows: each cell is hidden in one fold, to be compared with its truth."""
+"""Observed cells hidden, to be compared with their truth: some of each row, or in folds each in one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable
+from missdiff_fast.table.encoded import EncodedTable
 
 FOLDS = 5
 
@@ -30,17 +30,20 @@ def folds(table: EncodedTable, rows: Tensor, key: Tensor, backend: Backend) -> I
     backend : Backend
         Of the random numbers.
     """
-    layout, C, observed = table.layout, table.layout.num_continuous, table.observed()
-    fold = layout.with_partners((backend.uniform(rows, layout.num_columns, key) * FOLDS).floor())
+    observed = table.observed()
+    fold = table.layout.with_partners((backend.uniform(rows, table.layout.num_columns, key) * FOLDS).floor())
     for k in range(FOLDS):
-        states = torch.where(observed & (fold != k), CLEAN, HIDDEN).to(torch.uint8)
-        hidden = observed & (layout.with_residuals(states) == HIDDEN)
-        yield (
-            hidden,
-            EncodedTable(
-                table.continuous.masked_fill(hidden[:, :C], torch.nan),
-                table.codes.masked_fill(hidden[:, C:], MISSING_CODE),
-                layout,
-                None if table.values is None else table.values.masked_fill(hidden[:, :C], torch.nan),
-            ),
-        )
+        hidden = observed & (shown_states(table, fold != k) == HIDDEN)
+        yield hidden, table.without(hidden)
+
+
+def hide_some(table: EncodedTable, share: float, rows: Tensor, key: Tensor, backend: Backend) -> EncodedTable:
+    """The table with a share of the columns hidden in each row; other arguments as in `folds`."""
+    chosen = table.layout.with_partners(backend.uniform(rows, table.layout.num_columns, key)) < share
+    return table.without(shown_states(table, ~chosen) == HIDDEN)
+
+
+def shown_states(table: EncodedTable, shown: Tensor) -> Tensor:
+    """Observed cells that are shown are clean, others hidden, and residuals with their parents: uint8 ``[N, J]``."""
+    states = torch.where(table.observed() & shown, CLEAN, HIDDEN).to(torch.uint8)
+    return table.layout.with_residuals(states)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from missdiff_fast._engine.folds import shown_states
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.sampling import check_finite
@@ -59,8 +60,7 @@ def probe_loss(network: nn.Module, table: EncodedTable, backend: Backend, seed: 
     key = make_key(derive(seed, "probe"), 0, table.device)
     rows = torch.arange(len(table), device=table.device)
     picked = table.layout.with_partners(backend.uniform(rows, table.layout.num_columns, key)) < _PROBE_SHARE
-    states = torch.where(table.observed() & ~picked, CLEAN, HIDDEN).to(torch.uint8)
-    states = table.layout.with_residuals(states)
+    states = shown_states(table, ~picked)
     for index in rows.split(_PROBE_ROWS):
         ones, state = weight[: len(index)], states[index]
         x = backend.perturb(table, index, state, ones, ones, key)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from missdiff_fast._engine.random import shuffled
 from missdiff_fast._engine.tiling import tiles
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
@@ -117,8 +118,7 @@ def some_rows(table: EncodedTable) -> EncodedTable:
     """The rows that a distribution learns from: all, or `MOST_ROWS` of them chosen at random."""
     if len(table) <= MOST_ROWS:
         return table
-    order = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))
-    return table.rows(order[:MOST_ROWS].to(table.device))
+    return table.rows(shuffled(len(table), seed=0)[:MOST_ROWS].to(table.device))
 
 
 def one_hot(codes: Tensor, size: int) -> Tensor:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.random import derive
+from missdiff_fast._engine.random import derive, shuffled
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.config.drawing import LEAST_ROWS
-from missdiff_fast.table.encoded import EncodedTable, Layout
+from missdiff_fast.table.encoded import EncodedTable
 
 _QUANTILES = 64  # of a column's scores at most
 _CELLS = 50  # of the table between two quantiles at least
@@ -26,15 +26,6 @@ def calibrated(table: EncodedTable) -> list[int]:
     """The continuous columns whose scores are calibrated: those that enough rows observe."""
     count = table.observed()[:, : table.layout.num_continuous].sum(0).tolist()
     return [c for c, cells in enumerate(count) if cells >= _OBSERVED * max(count)]
-
-
-def atoms_of(layout: Layout) -> dict[int, int]:
-    """The categorical column with the atoms of each continuous one that has some.
-
-    Its last category is "another value". Where all values are atoms it is one of them, whose score nothing reads.
-    """
-    first = layout.num_categorical - len(layout.partners)
-    return {c: k for k, c in enumerate(layout.partners, first) if c < layout.num_continuous}
 
 
 def quantiles(drawn: EncodedTable, target: ScoreCells, columns: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -86,15 +77,17 @@ class ScoreCells:
         most = float((~table.observed())[:, list(columns)].float().mean(0).max())
         if most == 0:
             return cls(table)
-        rows = torch.randperm(len(table), generator=torch.Generator().manual_seed(derive(seed, "choose", 3)))
-        rows = rows[: max(LEAST_ROWS, math.ceil(most * _FILLED))].to(table.device)
-        some = table.rows(rows)
+        rows = shuffled(len(table), derive(seed, "choose", 3))[: max(LEAST_ROWS, math.ceil(most * _FILLED))]
+        some = table.rows(rows.to(table.device))
         return cls(table, fill(network, some, solver, backend, derive(seed, "calibrate")), ~some.observed())
 
     def scores(self, c: int) -> tuple[Tensor, Tensor]:
-        """The scores of a column's cells that are no atoms, and the number of cells that each stands for."""
+        """The scores of a column's cells that are no atoms, and the number of cells that each stands for.
+
+        Where all values are atoms nothing reads their scores, and those of the last one are given.
+        """
         scores, weights = self._cells(c)
-        if (k := atoms_of(self.table.layout).get(c)) is None:
+        if (k := self.table.layout.atoms().get(c)) is None:
             return scores, weights
         other = self._cells(self.table.layout.num_continuous + k)[0] == self.table.layout.cardinalities[k] - 1
         return scores[other], weights[other]

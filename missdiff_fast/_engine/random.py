@@ -82,6 +82,15 @@ def make_keys(seed: int, steps: int, device: torch.device) -> Tensor:
     return to_device(keys, device)
 
 
+def shuffled(number: int, seed: int) -> Tensor:
+    """The numbers from 0 to ``number - 1`` in a random order, on the CPU: int64 ``[number]``.
+
+    >>> sorted(shuffled(3, seed=0).tolist())
+    [0, 1, 2]
+    """
+    return torch.randperm(number, generator=torch.Generator().manual_seed(seed))
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed torch's default generators within, for initial weights and dropout, and restore their state on exit.

@@ -12,7 +12,7 @@ from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.length import choose_length
 from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.random import derive
+from missdiff_fast._engine.random import derive, shuffled
 from missdiff_fast._engine.resemblance import distance
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.stopping import early_stop
@@ -139,8 +139,7 @@ def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTabl
         return table, None
     observed = table.observed()
     spare = (~observed[:, observed.sum(0) < _RARE].any(1)).nonzero()[:, 0]
-    generator = torch.Generator().manual_seed(derive(seed, "holdout"))
-    order = torch.randperm(len(spare), generator=generator).to(table.device)
+    order = shuffled(len(spare), derive(seed, "holdout")).to(table.device)
     held_out = spare[order[: min(1000, len(table) // 20)]]
     if not len(held_out):
         return table, None
@@ -156,7 +155,6 @@ def _probe(network: Denoiser, held_out: EncodedTable | None, backend: Backend, s
 
 def _distance(network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int) -> float:
     """Distance between rows drawn by the network and the observed cells."""
-    generator = torch.Generator().manual_seed(derive(seed, "compare"))
-    rows = torch.randperm(len(table), generator=generator)[:_COMPARED_ROWS].to(table.device)
+    rows = shuffled(len(table), derive(seed, "compare"))[:_COMPARED_ROWS].to(table.device)
     nothing = unknown(_DRAWN_ROWS, table.layout, table.device)
     return distance(table.rows(rows), fill(network, nothing, config.solver, backend, derive(seed, "compare"))).total

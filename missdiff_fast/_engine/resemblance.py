@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from missdiff_fast._engine.random import shuffled
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 _SURE_PAIRS = 100  # rows of a correlation that counts in full
@@ -103,7 +104,7 @@ def _blocks(table: EncodedTable, drawn: EncodedTable) -> Iterator[tuple[EncodedT
         return
     sizes = (1,) * layout.num_continuous + layout.cardinalities
     columns, width = list[int](), 0
-    for j in torch.randperm(len(sizes), generator=torch.Generator().manual_seed(0)).tolist():
+    for j in shuffled(len(sizes), seed=0).tolist():
         size = min(sizes[j], _MOST_CATEGORIES)
         if width + size > _BLOCK:
             yield _part(columns, table, table), _part(columns, table, drawn)

@@ -194,10 +194,7 @@ def fill(
 
 def _settle(continuous: Tensor, codes: Tensor, table: EncodedTable) -> None:
     """Move drawn scores, in place, into the range of the observed ones whose partner column has the drawn category."""
-    first = table.layout.num_categorical - len(table.layout.partners)
-    for k, c in enumerate(table.layout.partners, first):
-        if c >= table.layout.num_continuous:
-            continue
+    for c, k in table.layout.atoms().items():
         seen, code = table.continuous[:, c], table.codes[:, k].long()
         seen, code = seen[code >= 0], code[code >= 0]
         ends = []

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.random import make_key
-from missdiff_fast.diffusion.states import CLEAN, HIDDEN
-from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable
+from missdiff_fast._engine.random import shuffled
+from missdiff_fast.table.encoded import EncodedTable
 
 _PREDICTED = 1 << 16  # most rows whose missing categories are predicted
 
@@ -55,23 +54,10 @@ def mean_chances(network: nn.Module, table: EncodedTable, backend: Backend, seed
     """
     layout = table.layout
     rows = (table.codes < 0).any(1).nonzero()[:, 0]
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:_PREDICTED]
-    some = table.rows(rows[order.to(table.device)])
+    some = table.rows(rows[shuffled(len(rows), seed)[:_PREDICTED].to(table.device)])
     sums = torch.zeros(layout.width - layout.num_continuous, dtype=torch.float64, device=table.device)
     for start, stop, logits, _ in one_pass(network, some, backend):
         missing = some.codes[start:stop] < 0
         groups = enumerate(logits.split(layout.cardinalities, 1))
         sums += torch.cat([torch.softmax(group.double()[missing[:, k]], 1).sum(0) for k, group in groups])
     return (sums / layout.of_groups((some.codes < 0).sum(0).clamp(min=1))).float()
-
-
-def hide_some(table: EncodedTable, share: float, backend: Backend, seed: int) -> EncodedTable:
-    """The table with a share of its columns hidden in each row; those that belong together are hidden together."""
-    layout, device = table.layout, table.device
-    uniform = backend.uniform(torch.arange(len(table), device=device), layout.num_columns, make_key(seed, 0, device))
-    kept = table.observed() & (layout.with_partners(uniform) >= share)
-    kept = layout.with_residuals(torch.where(kept, CLEAN, HIDDEN).to(torch.uint8)) == CLEAN
-    numbers, categories = kept.split([layout.num_continuous, layout.num_categorical], 1)
-    return EncodedTable(
-        table.continuous.masked_fill(~numbers, torch.nan), table.codes.masked_fill(~categories, MISSING_CODE), layout
-    )

@@ -97,7 +97,7 @@ class ColumnStates(Method):
         )
         networks, plain = self._networks, self.wide.layout
         if self.config.blend.applies(len(trained), num_features(plain)):
-            self._blend = fit_blend(self._networks.imputer, trained, held_out, plain, self.backend, seed)
+            self._blend = fit_blend(networks.imputer, trained, held_out, plain, self.backend, seed)
             if self.config.blend.draws:
                 self._joint = self._fit_joint(table, trained, held_out, seed, history)
         self._calibration = calibrate(networks.generator, networks.imputer, table, self.config, self.backend, seed)
@@ -220,8 +220,8 @@ class ColumnStates(Method):
         if not conditional:
             return [(calibration.network(generator), every)]
         empty = ~known.observed().any(1).cpu()
-        both = (calibration.network(generator, conditional=True), ~empty), (calibration.network(generator), empty)
-        return [(network, rows) for network, rows in both if bool(rows.any())]
+        kinds = (True, ~empty), (False, empty)
+        return [(calibration.network(generator, conditional=c), rows) for c, rows in kinds if bool(rows.any())]
 
     def _decoded_table(self, table: EncodedTable) -> tuple[Tensor, Tensor]:
         """As `_decoded`, of rows without atoms; those of missing cells mean nothing."""

@@ -74,12 +74,23 @@ class Layout:
         return torch.repeat_interleave(torch.arange(self.num_columns), sizes).to(device)
 
     def of_groups(self, x: Tensor) -> Tensor:
-        """What belongs to each categorical column ``[K]``, for each of its categories: ``[D - C]``.
+        """Values of the categorical columns ``[K]``, repeated for each of their categories: ``[D - C]``.
 
         >>> Layout(1, (2, 3)).of_groups(torch.tensor([5, 6])).tolist()
         [5, 5, 6, 6, 6]
         """
         return x.repeat_interleave(torch.tensor(self.cardinalities, dtype=torch.int64, device=x.device))
+
+    def atoms(self) -> dict[int, int]:
+        """The continuous columns that have atoms, and the categorical column of each: its number, from 0 to K - 1.
+
+        The column's last category is "another value"; where all values are atoms it is one of them.
+
+        >>> Layout(2, (3, 4), partners=(1,)).atoms()
+        {1: 1}
+        """
+        first = self.num_categorical - len(self.partners)
+        return {c: k for k, c in enumerate(self.partners, first) if c < self.num_continuous}
 
     def with_partners(self, x: Tensor) -> Tensor:
         """Numbers of the columns ``[B, n + J]``, after n others; a column that has a partner gets the partner's."""
@@ -163,6 +174,16 @@ class EncodedTable:
         C, K = layout.num_continuous, layout.num_categorical
         values = None if self.values is None else self.values[:, :C]
         return EncodedTable(self.continuous[:, :C], self.codes[:, :K], layout, values)
+
+    def without(self, cells: Tensor) -> EncodedTable:
+        """This table with some cells missing, bool ``[N, J]``."""
+        numbers, codes = cells.split([self.layout.num_continuous, self.layout.num_categorical], 1)
+        return EncodedTable(
+            self.continuous.masked_fill(numbers, torch.nan),
+            self.codes.masked_fill(codes, MISSING_CODE),
+            self.layout,
+            None if self.values is None else self.values.masked_fill(numbers, torch.nan),
+        )
 
     def rows(self, index: Tensor | slice) -> EncodedTable:
         """Some of the rows, by int64 index or slice."""
