@@ -186,17 +186,17 @@ MISSDIFF_INLINE void adamw_weight(const AdamwFactors& factors, float gradient, f
   ema += factors.ema_weight * (weight - ema);
 }
 
-// Scales of the default network at a noise level (Karras et al.): c_in of noisy scores (standard deviation 1) and of
-// noisy one-hot columns (1/2), and c_skip and c_out of scores. Clean cells have scales of their own.
+// Scales of the default network at a noise level. The network sees a noisy cell as its best linear estimate, in standard
+// deviations, which are 1 for scores and 1/2 for one-hot columns. For scores this is c_skip of Karras et al., and `gain`
+// is c_out. Clean cells have scales of their own.
 struct Scales {
-  float number, category, skip, gain;
+  float number, category, gain;
 };
 constexpr float kCleanNumber = 1.0f, kCleanCategory = 2.0f;
 
 MISSDIFF_INLINE Scales scales_at(float sigma) {
   const float total = sigma * sigma + 1.0f;
-  return {1.0f / square_root(total), 1.0f / square_root(sigma * sigma + 0.25f), 1.0f / total,
-          sigma / square_root(total)};
+  return {1.0f / total, 0.5f / (sigma * sigma + 0.25f), sigma / square_root(total)};
 }
 
 // The network's input for a cell.
@@ -206,7 +206,7 @@ MISSDIFF_INLINE float shown_cell(int32_t state, float x, float noisy, float clea
 
 // Predicted score, from the network's output.
 MISSDIFF_INLINE float predicted_score(bool noisy, float x, float out, const Scales& scales) {
-  return noisy ? scales.skip * x + scales.gain * out : out;
+  return noisy ? scales.number * x + scales.gain * out : out;
 }
 
 }  // namespace missdiff

@@ -171,21 +171,8 @@ def to_json(parameters: Parameters) -> dict[str, Any]:
 
 
 def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments from a model file.
-
-    In files of older versions ``refine`` is True or False, and ``steps`` overrides ``epochs``. An argument that the
-    file lacks gets its default, and one that this version does not have is ignored.
-    """
-    known = Parameters().get_params(deep=False)
-    found = {name: value for name, value in data.items() if name in known and name not in _UNSAVED}
-    found["missing_values"] = tuple(data["missing_values"])
-    if isinstance(found.get("refine"), bool):
-        if not found["refine"] and found.get("settings"):
-            found["settings"] = {path: value for path, value in found["settings"].items() if path != "refine.rounds"}
-        found["refine"] = None if found["refine"] else 0
-    if found.get("steps") is not None:
-        found["epochs"] = None
-    return found
+    """The constructor's arguments from a model file."""
+    return {**data, "missing_values": tuple(data["missing_values"])}
 
 
 def _check_refine(refine: object) -> None:

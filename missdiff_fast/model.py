@@ -24,7 +24,6 @@ from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.ops.reference import uniform
 from missdiff_fast.table import Codec, EncodedTable, TableCells, read_frame
-from missdiff_fast.table.dtypes import NUMBERS
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.schema import check_frame
 
@@ -500,12 +499,9 @@ class MissDiff(Parameters):
             model.device_ = resolve_device(device)
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
-            model._learn_columns(codec, is_array=meta.get("array", False))
-            if "categorical_columns" not in meta["parameters"]:  # in older versions an argument of fit
-                named = [name for name in codec.schema.categorical if codec.schema[name].family in NUMBERS]
-                model.categorical_columns = named or None
+            model._learn_columns(codec, is_array=meta["array"])
             model.history_ = pd.DataFrame(meta["history"])
-            model.training_ = pd.DataFrame(meta.get("training", []), columns=_CHOICE)
+            model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
             model._method.load(tensors)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:

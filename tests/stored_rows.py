@@ -1,11 +1,13 @@
 """Rows that a small model gives, for comparison with those stored in tests/stored.
 
 Run as a program, it writes the rows of every preset and backend: ``python tests/stored_rows.py FOLDER tests/stored``.
-`ENVIRONMENT` fixes the instruction sets and the number of threads, on which the last bit of a matrix product depends.
+Without arguments it stores them, with their models, after a change that is meant to give other rows. `ENVIRONMENT`
+fixes the instruction sets and the number of threads, on which the last bit of a matrix product depends.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,24 +27,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
-# The settings of commit 8186f47, where today's defaults are others.
-_OLD = {
-    "objective.log_sigma_mean": -0.5,
-    "objective.log_sigma_std": 1.4,
-    "objective.impute_share": 0.1,
-    "objective.mean_weight": 0.3,
-    "training.learning_rate": 3e-3,
-    "refine.step_share": 2 / 3,
-    "solver.steps": 10,
-    "solver.sigma_max": 7.0,
-    "solver.draw_categories": False,
-    "atoms.share": 1.0,
-    "calibration.rounds": 0,
-    "relations.enabled": False,
-    "blend.rows_per_feature": 0,
-}
 PRESETS: dict[str, dict[str, Any]] = {
-    "default": {"steps": 60, "batch_size": 64, "width": 32, "blocks": 2, "settings": _OLD},
+    "default": {"steps": 60, "batch_size": 64, "width": 32, "blocks": 2},
     "paper": {"steps": 20, "batch_size": 32, "width": 8, "blocks": 2, "settings": {"diffusion.steps": 5, "draws": 2}},
 }
 BACKENDS = ("native", "reference")
@@ -83,13 +69,30 @@ def write(folder: Path, stored: Path) -> None:
     for preset in PRESETS:
         for backend in installed():
             run = f"{preset}-{backend}"
-            loaded = MissDiff.load(stored / run / "model.missdiff", device="cpu", backend=backend)
-            for source, model in {"fit": fit(preset, backend), "load": loaded}.items():
-                to = folder / source / run
-                to.mkdir(parents=True, exist_ok=True)
-                for name, frame in rows(model).items():
-                    frame.to_csv(to / f"{name}.csv", index=False)
+            _write(fit(preset, backend), folder / "fit" / run)
+            _write(MissDiff.load(stored / run / "model.missdiff", device="cpu", backend=backend), folder / "load" / run)
+
+
+def store() -> None:
+    """Store models and rows of every preset and backend in this folder."""
+    for preset in PRESETS:
+        for backend in BACKENDS:
+            model, to = fit(preset, backend), Path(__file__).parent / "stored" / f"{preset}-{backend}"
+            _write(model, to)
+            model.save(to / "model.missdiff")
+
+
+def _write(model: MissDiff, to: Path) -> None:
+    to.mkdir(parents=True, exist_ok=True)
+    for name, frame in rows(model).items():
+        frame.to_csv(to / f"{name}.csv", index=False)
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), Path(sys.argv[2]))
+    if len(sys.argv) > 1:
+        write(Path(sys.argv[1]), Path(sys.argv[2]))
+    else:
+        environment = {**os.environ, **ENVIRONMENT}
+        if environment != dict(os.environ):
+            os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+        store()

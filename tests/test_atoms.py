@@ -17,7 +17,7 @@ from missdiff_fast._engine.batches import TrainBatches
 from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.training import Phase, _draw_batches
-from missdiff_fast.config import AtomsConfig, Config, ObjectiveConfig, SolverConfig, preset
+from missdiff_fast.config import AtomsConfig, ObjectiveConfig, SolverConfig
 from missdiff_fast.methods import ColumnStates
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.mlp import Prepared
@@ -270,24 +270,6 @@ def test_both_backends_model_atoms() -> None:
     )
     pd.testing.assert_series_equal(native.dtypes, reference.dtypes)
     assert abs(native["charge"].eq(0).mean() - reference["charge"].eq(0).mean()) < 0.05
-
-
-def test_settings_of_an_older_file_have_no_atoms() -> None:
-    data = preset("default").to_dict()
-    del data["atoms"]
-    assert Config.from_dict(data).atoms == AtomsConfig(share=1.0, spike=0.0)
-
-
-def test_atoms_of_an_older_file_have_no_budget() -> None:
-    data = preset("default").to_dict()
-    data["atoms"] = {"share": 0.001, "count": 10}
-    atoms = Config.from_dict(data).atoms
-    assert (atoms.share, atoms.count) == (0.001, 10)
-    values = np.repeat(np.arange(100), np.arange(10, 110))  # 10 cells of the first, 109 of the last
-    frame = pd.DataFrame(dict.fromkeys("abcdefgh", values))
-    codec = Codec.fit(read_frame(frame), ops=ReferenceBackend())
-    assert sum(codec.atoms(**vars(atoms)).layout.cardinalities) == 800
-    assert sum(codec.atoms(**vars(AtomsConfig(share=0.001))).layout.cardinalities) < 800
 
 
 @pytest.mark.parametrize("settings", [{"atoms.share": -0.1}, {"atoms.share": 1.5}, {"atoms.count": 0}])

@@ -16,7 +16,7 @@ from missdiff_fast._engine import blending
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.joint_normal import JointNormal, num_features
-from missdiff_fast.config import BlendConfig, Config
+from missdiff_fast.config import BlendConfig
 from missdiff_fast.evaluate import imputation
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
@@ -185,9 +185,6 @@ def test_a_loaded_distribution_predicts_the_same_bits() -> None:
     assert torch.equal(joint.predict(holed), loaded.predict(holed))
 
 
-def test_older_settings_have_no_blend() -> None:
-    old = Config().to_dict()
-    del old["blend"]
-    assert Config.from_dict(old).blend == BlendConfig(rows_per_feature=0, draws=False)
+def test_wide_tables_alone_are_blended() -> None:
     assert not BlendConfig(rows_per_feature=0).applies(1, 1000)
     assert not BlendConfig().applies(100, 1001)

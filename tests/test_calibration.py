@@ -184,16 +184,6 @@ def test_numbers_alone_are_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(off) < 0.1
 
 
-def test_calibrations_of_older_files_have_no_quantiles() -> None:
-    data = Config().to_dict()
-    data["calibration"] = {"rounds": 3}
-    assert not Config.from_dict(data).calibration.scores
-    calibration = Calibration.of({"log_weights": torch.ones(5)}, LAYOUT, torch.device("cpu"))
-    assert torch.equal(calibration.log_weights, torch.ones(5))
-    assert not calibration.conditional.any()
-    assert calibration.drawn.shape == (1, 0)
-
-
 def test_a_model_draws_what_it_drew_before_it_was_saved(tmp_path: object) -> None:
     path = f"{tmp_path}/model"
     random = np.random.default_rng(0)

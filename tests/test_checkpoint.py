@@ -89,12 +89,12 @@ def test_foreign(tmp_path: Path) -> None:
 
 def test_later_format(tmp_path: Path) -> None:
     save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "99", "model": "{}"})
-    with pytest.raises(ValueError, match="written in model format 99; this missdiff_fast reads format 1"):
+    with pytest.raises(ValueError, match="written in model format 99; this missdiff_fast reads format 2"):
         checkpoint.read(tmp_path / "m")
 
 
 def test_damaged_description(tmp_path: Path) -> None:
-    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "1", "model": "{"})
+    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "2", "model": "{"})
     with pytest.raises(ValueError, match="its description is damaged"):
         checkpoint.read(tmp_path / "m")
 

@@ -52,6 +52,19 @@ def test_clean_columns_are_seen_alike_at_every_level() -> None:
     torch.testing.assert_close(low, high)
 
 
+def test_what_is_seen_of_a_cell_falls_with_its_noise_to_nothing() -> None:
+    noise, _, states = _batch()
+    states[:] = NOISY
+    network = _network()
+    with torch.no_grad():
+        network.inputs.weight[:, LAYOUT.width :].zero_()  # the states and the level's embedding aside
+        network.level[2].weight.zero_()
+        hidden = network(noise, torch.ones(7), torch.full_like(states, HIDDEN))
+        seen = [network(sigma * noise, torch.full((7,), sigma), states) for sigma in (1.0, 10.0, 1000.0)]
+    off = [float((prediction - hidden)[:, 2:].abs().max()) for prediction in seen]
+    assert off[0] > 3 * off[1] > 30 * off[2] > 0
+
+
 def test_one_level_for_all_rows_equals_one_for_each() -> None:
     x, _, states = _batch()
     network = _network()

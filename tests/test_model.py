@@ -22,7 +22,7 @@ from missdiff_fast._engine import checkpoint
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.tiling import TILE
-from missdiff_fast._parameters import configure, from_json, to_json
+from missdiff_fast._parameters import from_json, to_json
 from missdiff_fast.methods import column_states
 from missdiff_fast.ops import _library
 from missdiff_fast.table import TableCells, table_cells
@@ -361,8 +361,6 @@ class TestSaveAndLoad:
         assert not (tmp_path / "m").exists()
 
     def test_a_description_that_does_not_fit_the_weights(self, model: MissDiff, tmp_path: Path) -> None:
-        from missdiff_fast._engine import checkpoint
-
         model.save(tmp_path / "m")
         meta, tensors = checkpoint.read(tmp_path / "m")
         meta["config"]["network"]["width"] = 64
@@ -720,43 +718,6 @@ class TestArrays:
 
 
 class TestParametersInFiles:
-    OLD: dict[str, Any] = {  # noqa: RUF012
-        "preset": "default",
-        "steps": 3,
-        "batch_size": None,
-        "learning_rate": None,
-        "width": None,
-        "blocks": None,
-        "random_state": 0,
-        "device": "cpu",
-        "backend": "native",
-        "refine": True,
-        "verbose": True,
-        "missing_values": ["?"],
-        "max_categories": 100,
-        "epochs": None,
-        "settings": {"refine.rounds": 2},
-    }
-
-    def test_those_of_an_older_version(self) -> None:
-        assert from_json(self.OLD) == {
-            **{name: value for name, value in self.OLD.items() if name not in ("device", "backend", "verbose")},
-            "refine": None,
-            "missing_values": ("?",),
-        }
-        off = from_json({**self.OLD, "refine": False, "epochs": 5, "unknown": 1})
-        assert (off["refine"], off["settings"], off["epochs"]) == (0, {}, None)
-        configure(MissDiff(**off))
-
-    def test_files_of_an_older_version_name_no_categorical_columns(self, tmp_path: Path) -> None:
-        frame = pd.DataFrame({"zip": [10115, 8001, 1010, None] * 8, "x": range(32)})
-        path = tmp_path / "old.missdiff"
-        MissDiff(steps=1, refine=0, categorical_columns=["zip"], random_state=0).fit(frame).save(path)
-        meta, tensors = checkpoint.read(path)
-        del meta["parameters"]["categorical_columns"]
-        checkpoint.write(path, meta, tensors)
-        assert MissDiff.load(path).categorical_columns == ["zip"]
-
     def test_round_trip(self) -> None:
         parameters = {
             "preset": "paper",

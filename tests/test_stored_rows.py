@@ -1,4 +1,4 @@
-"""The same seed gives the rows that it gave at commit 8186f47, from a new fit and from a model file of that commit."""
+"""The same seed gives the rows that it gave when they were stored, from a new fit and from the model file of then."""
 
 from __future__ import annotations
 

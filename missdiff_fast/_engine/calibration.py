@@ -26,6 +26,7 @@ _CONDITIONAL_ROWS = 1 << 13  # most rows of the table by which the weights of ro
 _COPIES = 8  # of a small table's rows among these
 _CONDITIONAL_DAMPING = 1.0, 0.5  # of the rounds for these weights
 _HIDDEN = 0.2  # of the known cells of these rows
+_NAMES = "log_weights", "conditional_log_weights", "drawn_quantiles", "wanted_quantiles"  # in a model file
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,12 @@ class Calibration:
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in their order, for a model file."""
-        names = "log_weights", "conditional_log_weights", "drawn_quantiles", "wanted_quantiles"
-        return dict(zip(names, (self.log_weights, self.conditional, self.drawn, self.wanted), strict=True))
+        return dict(zip(_NAMES, (self.log_weights, self.conditional, self.drawn, self.wanted), strict=True))
 
     @classmethod
-    def of(cls, tensors: dict[str, Tensor], layout: Layout, device: torch.device) -> Calibration:
-        """From the tensors of a model file; older versions have no quantiles, or no weights either."""
-        none = cls.none(layout).tensors()
-        return cls(*(tensors.get(name, default).to(device) for name, default in none.items()))
+    def of(cls, tensors: dict[str, Tensor], device: torch.device) -> Calibration:
+        """From the tensors of a model file; KeyError where one is not there."""
+        return cls(*(tensors[name].to(device) for name in _NAMES))
 
 
 def calibrate(

@@ -10,9 +10,6 @@ from missdiff_fast.config.drawing import BlendConfig, CalibrationConfig, SolverC
 from missdiff_fast.config.table import AtomsConfig, CategoriesConfig, RelationsConfig
 from missdiff_fast.config.training import ObjectiveConfig, RefineConfig, RefitsConfig, TrainingConfig
 
-_NO_BUDGET = 1 << 31  # of atoms: more than there can be
-_NO_ATOMS = {"share": 1.0, "budget": 600}
-
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -72,24 +69,18 @@ class Config:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Config:
-        """The inverse of `to_dict`. What an older version did not do is off; its atoms had no budget and no spike.
-
-        Its precision "tf32", which this version does not have, becomes "float32".
-        """
-        solver = {"draw_categories": False, **data["solver"]}
-        if solver["precision"] == "tf32":
-            solver = {**solver, "precision": "float32"}
+        """The inverse of `to_dict`."""
         return cls(
             preset=data["preset"],
             network=NetworkConfig(**data["network"]),
             objective=ObjectiveConfig(**data["objective"]),
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
-            solver=SolverConfig(**solver),
-            atoms=AtomsConfig(**{"spike": 0.0, "budget": _NO_BUDGET, **data.get("atoms", _NO_ATOMS)}),
-            calibration=CalibrationConfig(**{"scores": False, **data.get("calibration", {"rounds": 0})}),
-            blend=BlendConfig(**{"draws": False, **data.get("blend", {"rows_per_feature": 0})}),
-            refits=RefitsConfig(**data.get("refits", {})),
-            categories=CategoriesConfig(**data.get("categories", {})),
-            relations=RelationsConfig(**data.get("relations", {"enabled": False})),  # older versions sought none
+            solver=SolverConfig(**data["solver"]),
+            atoms=AtomsConfig(**data["atoms"]),
+            categories=CategoriesConfig(**data["categories"]),
+            calibration=CalibrationConfig(**data["calibration"]),
+            blend=BlendConfig(**data["blend"]),
+            refits=RefitsConfig(**data["refits"]),
+            relations=RelationsConfig(**data["relations"]),
         )

@@ -318,12 +318,12 @@ class ColumnStates(Method):
         self._use(Wide.from_state(self.codec.layout, part(weights, "categories")))
         generator = self._loaded(part(weights, "generator"))
         imputer = self._loaded(part(weights, "imputer")) if part(weights, "imputer") else generator
-        self._calibration = Calibration.of(weights, self.atoms.layout, self.device)
+        self._calibration = Calibration.of(weights, self.device)
         self._networks = Networks(generator, imputer)
         blend = part(weights, "blend")
         self._blend = Blend.of(blend, self.device) if blend else None
         self._joint = JointDraws.of(weights, self.device)
-        refits = part(weights, "refits")  # none in files of older versions or of interrupted fits
+        refits = part(weights, "refits")  # none in files of interrupted fits
         numbers = sorted({int(name.partition(".")[0]) for name in refits})
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]
 

@@ -39,7 +39,8 @@ class Prepared:
     flags : Tensor
         1 for each column that is noisy, then for each that is clean, else 0: ``[B, 2 J]``.
     scale : Tensor
-        Factors that bring each cell to unit variance, ``[B, D]``.
+        Factors that make of each noisy cell its best linear estimate, in standard deviations, ``[B, D]``. What is left
+        of a cell falls with its noise to nothing, which is what the network sees of a hidden one.
     skip, gain : Tensor
         Factors of the noisy score and of the network's output in the prediction of a score, ``[B, C]``.
     """
@@ -127,7 +128,8 @@ class Denoiser(nn.Module):
         level = sigma[:, None]
         noisy = states == NOISY
         flags = torch.cat([noisy, states == CLEAN], 1).to(sigma.dtype)
-        scale = torch.rsqrt(torch.where(noisy[:, self.groups], level**2, 0.0) + self.variance)
+        noise = torch.where(noisy[:, self.groups], level**2, 0.0)
+        scale = self.variance.sqrt() / (noise + self.variance)
         # c_skip and c_out of Karras et al.; a hidden column's x0 is the network's output itself.
         scores, total = noisy[:, : self.num_continuous], level**2 + 1
         skip = torch.where(scores, 1 / total, 0.0)
