@@ -20,7 +20,8 @@ demo: $(STAMPS)/demo
 	$(BIN)/missdiff demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not alone" --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest -m alone
 
 # Everything at MIMIC4ED's size against eager PyTorch and torch.compile; ratios are printed, none is kept.
 bench: $(STAMPS)/dev

@@ -1,6 +1,11 @@
 """Runs the examples in docstrings as tests, those of the compiled ops only where these are installed."""
 
+import os
 from pathlib import Path
+
+# Tests that run in several processes have one thread each: more would wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from missdiff_fast.ops import _library
 

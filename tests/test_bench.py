@@ -84,6 +84,7 @@ def bench_fake(timer, op, implementation):
 """
 
 
+@pytest.mark.alone
 def test_the_check_can_fail(tmp_path: Path) -> None:
     """With sums of 50,000 numbers, or of more where they are slowed, and of 200,000 as their rival."""
     (tmp_path / "bench_fake.py").write_text(FAKE)

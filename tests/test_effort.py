@@ -48,6 +48,7 @@ def test_a_complete_table_gets_the_steps_of_refinement() -> None:
     assert MissDiff(width=8, blocks=1, refine=0, random_state=0).fit(_table(40, 0.0)).history_["step"].max() == 500
 
 
+@pytest.mark.alone
 def test_a_budget_is_kept_and_can_be_repeated() -> None:
     started = time.perf_counter()
     model = MissDiff(budget=2, width=16, blocks=1, random_state=0).fit(_table())
@@ -59,6 +60,7 @@ def test_a_budget_is_kept_and_can_be_repeated() -> None:
     pd.testing.assert_frame_equal(model.sample(50), again.sample(50))
 
 
+@pytest.mark.alone
 def test_refits_share_the_budget() -> None:
     started = time.perf_counter()
     model = MissDiff(budget=2, refits=3, width=16, blocks=1, random_state=0).fit(_table())

@@ -198,10 +198,7 @@ def test_saved_models_draw_the_same(tmp_path: Path, refits: int) -> None:
     assert set(drawn[0]["x"]) <= set(table["x"].dropna())
 
 
-def test_older_settings_draw_by_the_network_alone() -> None:
-    old = Config().to_dict()
-    del old["blend"]["draws"]
-    assert Config.from_dict(old).blend == BlendConfig(draws=False)
+def test_draws_are_on_or_off() -> None:
     with pytest.raises(ValueError, match=r"blend\.draws must be True or False"):
         BlendConfig(draws=1)  # type: ignore[arg-type]
 

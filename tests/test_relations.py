@@ -14,7 +14,7 @@ from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.batches import TrainBatches
 from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.training import Phase, _draw_batches
-from missdiff_fast.config import Config, ObjectiveConfig, RelationsConfig
+from missdiff_fast.config import ObjectiveConfig, RelationsConfig
 from missdiff_fast.datasets import load_census
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table import Codec, Layout, read_frame
@@ -315,12 +315,6 @@ def test_relations_can_be_turned_off() -> None:
         MissDiff(settings={"relations.enabled": 3}).fit(_table())
     with pytest.raises(ValueError, match="must be True or False"):
         RelationsConfig(enabled=3)  # type: ignore[arg-type]
-
-
-def test_older_settings_seek_no_relations() -> None:
-    data = Config().to_dict()
-    del data["relations"]
-    assert not Config.from_dict(data).relations.enabled
 
 
 def test_a_residual_is_observed_with_all_its_columns() -> None:

@@ -13,7 +13,7 @@ from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.resemblance import distance
 from missdiff_fast._engine.training import Phase, _draw_batches
-from missdiff_fast.config import CategoriesConfig, Config, ObjectiveConfig, preset
+from missdiff_fast.config import CategoriesConfig, ObjectiveConfig
 from missdiff_fast.table import Codec, EncodedTable, Layout, read_frame
 from missdiff_fast.table.similarity import Rows, category_points, similar_groups
 from missdiff_fast.table.wide import Wide
@@ -224,9 +224,6 @@ def test_a_column_alone() -> None:
 
 def test_settings() -> None:
     assert CategoriesConfig().one_hot == 100
-    data = preset("default").to_dict()
-    del data["categories"]
-    assert Config.from_dict(data).categories == CategoriesConfig()
     with pytest.raises(ValueError, match=r"categories\.one_hot"):
         MissDiff(settings={"categories.one_hot": 1}).fit(_table())
     model = MissDiff(steps=1, width=8, refine=0, settings={"categories.one_hot": V}).fit(_table())
