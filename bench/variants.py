@@ -93,8 +93,7 @@ def states_by(draw: Callable[..., Tensor]) -> Iterator[None]:
 @contextmanager
 def fresh_fills(times: int) -> Iterator[None]:
     """Within, a round of refinement draws the missing cells ``times`` times, each with the weights so far."""
-    plain_train, plain_draw, refine = training.train, training._draw_batches, Config().refine
-    solver = replace(Config().solver, steps=refine.solver_steps)
+    plain_train, plain_draw, config = training.train, training._draw_batches, Config()
 
     def train(
         network: Denoiser,
@@ -123,7 +122,9 @@ def fresh_fills(times: int) -> Iterator[None]:
                 if done * times // phase.steps > part:
                     part += 1
                     made[0].state.write_ema()
-                    current = fill(network, table, solver, backend, derive(seed, "fill", phase.first_step + part))
+                    current = fill(
+                        network, table, config.solver, backend, derive(seed, "fill", phase.first_step + part)
+                    )
                 yield replace(batches, table=current)
                 done += len(batches)
 

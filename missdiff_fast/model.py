@@ -305,12 +305,12 @@ class MissDiff(Parameters):
         cells = self.codec_.read(X, verbose=self.verbose)
         known = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
-        tables, steps, refits = [], self._method.conditional_steps, self._method.num_refits
+        tables, refits = [], self._method.num_refits
         for m, s in enumerate(seeds):
             drawn = self._method.draw(
                 known,
                 s,
-                num_steps=steps,
+                conditional=True,
                 refit=m % refits if refits else None,
                 verbose=self.verbose,
                 desc=f"draw {m + 1}/{num_draws}",

@@ -307,6 +307,21 @@ def test_rows_of_which_nothing_is_known_are_drawn_as_samples_are() -> None:
     pd.testing.assert_frame_equal(changed[1::2], mixed[1::2])
 
 
+def test_missing_cells_of_a_table_have_noise_levels_of_their_own() -> None:
+    table = pd.DataFrame({"y": list("aab") * 200, "x": np.arange(600.0)})
+    holes = table.assign(x=np.nan).head(80)
+    holes.loc[::2, "y"] = None  # nothing of these is known, and they are drawn as samples are
+    settings = {"blend.draws": False, "calibration.rounds": 0}
+    found = []
+    for changed in ({}, {"solver.conditional_sigma_min": 5.0}):
+        model = MissDiff(steps=5, width=16, random_state=0, settings={**settings, **changed}).fit(table)
+        draws = model.impute_draws(holes, 1, random_state=1)[0]
+        found.append((model.sample(50), model.sample(50, given={"y": "a"}), draws[::2], draws[1::2]))
+    for one, other in zip(*(rows[:3] for rows in found), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    assert not found[0][3].equals(found[1][3])
+
+
 def test_refits_have_no_weights() -> None:
     table = pd.DataFrame({"y": list("aab") * 200, "z": list("uvvv") * 150})
     model = MissDiff(steps=5, width=16, refits=1, random_state=0, settings={"blend.draws": False}).fit(table)

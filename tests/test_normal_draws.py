@@ -264,9 +264,9 @@ def test_known_cells_of_drawn_columns_stay() -> None:
     method = model._method
     rows = table[:200] + {"x": 0.01, "y": 0.01, "z": 0.01, "group": ""}  # values between those that fit saw
     known = model.codec_.encode(read_frame(rows))
-    seen, drawn = rows.notna(), method.draw(known, 1, num_steps=15)
+    seen, drawn = rows.notna(), method.draw(known, 1, conditional=True)
     method._joint = None
-    pd.testing.assert_frame_equal(drawn.where(seen), method.draw(known, 1, num_steps=15).where(seen))
+    pd.testing.assert_frame_equal(drawn.where(seen), method.draw(known, 1, conditional=True).where(seen))
 
 
 def _solved_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:

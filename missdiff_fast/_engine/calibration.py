@@ -184,7 +184,7 @@ def _conditional(
     missing = some.codes < 0
     wanted = mean_chances(imputer, some, backend, derive(seed, "choose", 2))
     count = layout.of_groups(missing.sum(0).clamp(min=1))
-    solver = replace(config.solver, steps=config.refine.solver_steps)
+    solver = config.solver.conditional
     for r in range(min(config.calibration.rounds, len(_CONDITIONAL_DAMPING))):
         drawn = fill(_weighted(network, weights), some, solver, backend, derive(seed, "hide", r + 1))
         weights = weights + _change(wanted, shares_of(drawn, missing), count, _CONDITIONAL_DAMPING[r])

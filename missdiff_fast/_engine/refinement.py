@@ -92,7 +92,6 @@ def run_phases(
     if rounds > 0 or (training.patience is not None and not bool(table.observed().all())):
         table, held_out = _hold_out(table, seed)
     steps, batch_size = choose_length(networks.generator, table, config, backend, seed, history, rounds=rounds)
-    solver = replace(config.solver, steps=refine.solver_steps)
     phase = Phase("fit", steps, batch_size, training.learning_rate, training.warmup, training.ema)
     stop = early_stop(table, held_out, phase, config, backend, seed, history)
     train(networks.generator, table, config.objective, phase, backend, seed, history, stop=stop, verbose=verbose)
@@ -106,7 +105,9 @@ def run_phases(
     for r in range(1, rounds + 1):
         name = f"{r}/{rounds}"
         fill_seed = derive(seed, "fill", r)
-        filled = fill(networks.generator, table, solver, backend, fill_seed, verbose=verbose, desc=f"fill {name}")
+        filled = fill(
+            networks.generator, table, config.solver, backend, fill_seed, verbose=verbose, desc=f"fill {name}"
+        )
         phase = replace(
             phase,
             name=f"refine {name}",

@@ -96,10 +96,10 @@ def refit(
         mean_weight=0.0,
         log_sigma_mean=refits.log_sigma_mean,
     )
-    solver, network, filled = replace(config.solver, steps=config.refine.solver_steps), copy.deepcopy(network), None
+    network, filled = copy.deepcopy(network), None
     for r in range(rounds):
         if refined:
-            filled = fill(network, table, solver, backend, derive(seed, "fill", r))
+            filled = fill(network, table, config.solver, backend, derive(seed, "fill", r))
         train(network, table, objective, phase, backend, seed, history, filled=filled, verbose=verbose)
         phase = replace(phase, first_step=phase.first_step + phase.steps)
     return network

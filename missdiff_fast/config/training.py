@@ -138,7 +138,7 @@ class TrainingConfig:
 class RefineConfig:
     """Further training on a table whose missing cells are filled with conditional draws.
 
-    A round draws the missing cells given the observed ones with ``solver_steps`` steps, then trains for ``step_share``
+    A round draws the missing cells given the observed ones, then trains for ``step_share``
     of the first training's steps at ``rate_share`` of its learning rate. In a share ``show`` of the rows the drawn
     cells are noisy columns; in the others they are hidden. Drawn cells of columns that are observed in at least
     ``trusted_rate`` of the rows enter the loss where sigma exceeds ``trusted_sigma``. ``rounds`` of None is one round
@@ -156,7 +156,6 @@ class RefineConfig:
     show: float = 0.85
     trusted_rate: float = 0.5
     trusted_sigma: float = 1.0
-    solver_steps: int = 15
 
     def __post_init__(self) -> None:
         check_integer_or_none("refine.rounds", self.rounds, 0)
@@ -165,7 +164,6 @@ class RefineConfig:
         check_share("refine.show", self.show)
         check_share("refine.trusted_rate", self.trusted_rate)
         check_least("refine.trusted_sigma", self.trusted_sigma, 0)
-        check_integer("refine.solver_steps", self.solver_steps, 1)
 
     def rounds_for(self, missing: float) -> int:
         """The number of rounds for a table with this share of missing cells."""

@@ -35,11 +35,6 @@ class Method(ABC):
         """Whether there is anything to draw from."""
 
     @property
-    def conditional_steps(self) -> int | None:
-        """Solver steps for draws given many known cells, which need more; None where the number of steps is fixed."""
-        return None
-
-    @property
     def num_refits(self) -> int:
         """How many refits on bootstrap samples of the rows there are to draw from."""
         return 0
@@ -55,7 +50,7 @@ class Method(ABC):
         seed: int,
         *,
         first_row: int = 0,
-        num_steps: int | None = None,
+        conditional: bool = False,
         refit: int | None = None,
         verbose: bool = False,
         desc: str = "sample",
@@ -70,8 +65,8 @@ class Method(ABC):
             Row i depends on (seed, i) and its known cells alone.
         first_row : int
             The number i of the first row.
-        num_steps : int, optional
-            Solver steps; None takes the settings'. A method whose number of steps is fixed ignores it.
+        conditional : bool
+            Whether these are a table's rows, whose missing cells are drawn; a method may then draw otherwise.
         refit : int, optional
             The refit that draws, from 0 to ``num_refits - 1``; None takes the fit itself.
         verbose, desc

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pandas as pd
 import torch
@@ -33,7 +32,7 @@ from missdiff_fast._engine.refinement import MIN_ROWS_TO_HOLD_OUT, Networks, run
 from missdiff_fast._engine.refits import bootstrap, refit
 from missdiff_fast._engine.sampling import draw, most_probable
 from missdiff_fast._engine.tiling import TILE, tiles
-from missdiff_fast.config import Config
+from missdiff_fast.config import Config, SolverConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
@@ -71,11 +70,6 @@ class ColumnStates(Method):
     def fitted(self) -> bool:
         """As `Method.fitted`."""
         return hasattr(self, "_networks")
-
-    @property
-    def conditional_steps(self) -> int:
-        """As `Method.conditional_steps`."""
-        return self.config.refine.solver_steps
 
     @property
     def num_refits(self) -> int:
@@ -151,7 +145,7 @@ class ColumnStates(Method):
                 lambda x: self._decoded(x, self.atoms.layout),
                 self._decoded_table,
                 self.codec.ranks(),
-                replace(self.config.solver, steps=self.conditional_steps),
+                self.config.solver.conditional,
                 backend,
                 seed,
             )
@@ -171,21 +165,19 @@ class ColumnStates(Method):
         seed: int,
         *,
         first_row: int = 0,
-        num_steps: int | None = None,
+        conditional: bool = False,
         refit: int | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        known, solver, joint = self.wide.add(known), self.config.solver, None
-        if num_steps is not None:
-            solver, joint = replace(solver, steps=num_steps), self._joint
+        known, joint = self.wide.add(known), self._joint if conditional else None
         layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)
         codes = torch.zeros((len(known), layout.num_categorical), dtype=torch.int16)
         if joint is None or not bool(joint.columns.all()):
             shown = self.atoms.add(known)
-            for network, rows in self._drawing(known, refit, conditional=num_steps is not None):
+            for network, solver, rows in self._drawing(known, refit, conditional=conditional):
                 parts = draw(
                     network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc
                 )
@@ -207,21 +199,24 @@ class ColumnStates(Method):
                 drawn[hole] = theirs.cpu()[hole]
         return self.codec.decode(bin_index, self.wide.join(codes))
 
-    def _drawing(self, known: EncodedTable, refit: int | None, *, conditional: bool) -> list[tuple[Denoiser, Tensor]]:
-        """The networks that draw, and the rows that each draws: bool ``[N]``.
+    def _drawing(
+        self, known: EncodedTable, refit: int | None, *, conditional: bool
+    ) -> list[tuple[Denoiser, SolverConfig, Tensor]]:
+        """The networks that draw, their noise levels, and the rows that each draws: bool ``[N]``.
 
         Where missing cells are drawn given the known ones, rows with nothing known are drawn as samples are. Refits
         have no weights of their own.
         """
-        every = torch.ones(len(known), dtype=torch.bool)
+        every, solver = torch.ones(len(known), dtype=torch.bool), self.config.solver
         if refit is not None:
-            return [(self._refits[refit], every)]
+            return [(self._refits[refit], solver.conditional if conditional else solver, every)]
         generator, calibration = self._networks.generator, self._calibration
-        if not conditional:
-            return [(calibration.network(generator), every)]
-        empty = ~known.observed().any(1).cpu()
-        kinds = (True, ~empty), (False, empty)
-        return [(calibration.network(generator, conditional=c), rows) for c, rows in kinds if bool(rows.any())]
+        sampled = ~known.observed().any(1).cpu() if conditional else every
+        kinds = (
+            (calibration.network(generator, conditional=True), solver.conditional, ~sampled),
+            (calibration.network(generator), solver, sampled),
+        )
+        return [(network, levels, rows) for network, levels, rows in kinds if bool(rows.any())]
 
     def _decoded_table(self, table: EncodedTable) -> tuple[Tensor, Tensor]:
         """As `_decoded`, of rows without atoms; those of missing cells mean nothing."""

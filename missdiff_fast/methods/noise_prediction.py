@@ -82,7 +82,7 @@ class NoisePrediction(Method):
         seed: int,
         *,
         first_row: int = 0,
-        num_steps: int | None = None,
+        conditional: bool = False,
         refit: int | None = None,
         verbose: bool = False,
         desc: str = "sample",
