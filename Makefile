@@ -14,12 +14,15 @@ STAMPS := $(VENV)/stamps
 NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
 CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: demo test bench bench-check bench-save bench-gpu lint format quality rivals clean install docs graph
+.PHONY: demo test tests bench bench-check bench-save bench-gpu lint format quality rivals clean install docs graph
 
 demo: $(STAMPS)/demo
 	$(BIN)/missdiff demo
 
-test: lint
+test: lint tests
+
+# Those marked `alone` measure times, and run after the others.
+tests: $(STAMPS)/dev
 	$(BIN)/python -m pytest -m "not alone" --numprocesses auto --dist loadfile
 	$(BIN)/python -m pytest -m alone
 
@@ -55,6 +58,7 @@ quality: $(STAMPS)/dev
 # The environment of the methods that need packages of their own, in .venv-rivals; `make quality` does without.
 rivals:
 	$(PYTHON) -m venv .venv-rivals
+	.venv-rivals/bin/python -m pip install --quiet "$(TORCH)"
 	.venv-rivals/bin/python -m pip install --quiet --requirement bench/quality/requirements-rivals.txt
 
 lint: $(STAMPS)/dev

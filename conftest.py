@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-# Tests that run in several processes have one thread each: more would wait for one another.
+# Tests that run in several processes have one thread each, unless it is set: more would wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 

@@ -479,7 +479,7 @@ class MissDiff(Parameters):
         Raises
         ------
         FileNotFoundError, ValueError
-            The file does not exist; it is truncated or no model.
+            The file does not exist; it is truncated, no model, or of another version's format.
 
         Examples
         --------

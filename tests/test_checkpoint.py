@@ -87,9 +87,10 @@ def test_foreign(tmp_path: Path) -> None:
         checkpoint.read(tmp_path / "other.safetensors")
 
 
-def test_later_format(tmp_path: Path) -> None:
-    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "99", "model": "{}"})
-    with pytest.raises(ValueError, match="written in model format 99; this missdiff_fast reads format 2"):
+@pytest.mark.parametrize("version", ["1", "99"])
+def test_other_format(tmp_path: Path, version: str) -> None:
+    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": version, "model": "{}"})
+    with pytest.raises(ValueError, match=f"written in model format {version}; this missdiff_fast reads format 2"):
         checkpoint.read(tmp_path / "m")
 
 

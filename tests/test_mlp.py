@@ -52,6 +52,13 @@ def test_clean_columns_are_seen_alike_at_every_level() -> None:
     torch.testing.assert_close(low, high)
 
 
+def test_the_factors_of_the_input() -> None:
+    states = torch.tensor([[NOISY, CLEAN, NOISY, CLEAN, HIDDEN]], dtype=torch.uint8)
+    scale = Denoiser(LAYOUT, width=16).prepare(torch.tensor([2.0]), states).scale[0]
+    noisy, clean = [0.5 / 4.25] * 3, [2.0] * 5  # of groups of three, one and four columns
+    torch.testing.assert_close(scale, torch.tensor([0.2, 1.0, *noisy, *clean]))
+
+
 def test_what_is_seen_of_a_cell_falls_with_its_noise_to_nothing() -> None:
     noise, _, states = _batch()
     states[:] = NOISY

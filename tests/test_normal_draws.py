@@ -352,6 +352,7 @@ def test_a_budget_that_does_not_hold_the_fit_leaves_draws_to_the_network(monkeyp
     assert model.training_.iloc[-1].tolist() == ["blend.draws", 0, "a budget of 1 s"]
 
 
+@pytest.mark.alone
 def test_the_estimate_is_near_the_time_of_a_fit() -> None:
     table = EncodedTable(torch.randn(1000, 60), torch.zeros(1000, 0, dtype=torch.int16), Layout(60))
     work = joint_draws.work(1000, table.layout, held_out=0, refits=0)
@@ -361,6 +362,7 @@ def test_the_estimate_is_near_the_time_of_a_fit() -> None:
     assert 0.2 < estimate / (time.perf_counter() - started) < 10
 
 
+@pytest.mark.alone
 def test_spare_seconds_are_those_of_neither_training_nor_refits() -> None:
     history = History(step=[100], seconds=[2.0])
     history.started -= 10

@@ -113,15 +113,6 @@ def test_the_state_keeps_the_range(column: pd.Series) -> None:
     assert again._continuous[0].resolution == codec._continuous[0].resolution
 
 
-def test_a_state_of_an_older_version_has_no_such_range() -> None:
-    frame = pd.DataFrame({"x": np.append(PH, 94.0)})
-    meta, tensors = fit_codec(frame).state()
-    del meta["columns"][0]["resolution"]["low"], meta["columns"][0]["resolution"]["high"]
-    codec = Codec.from_state(meta, tensors, ops=ReferenceBackend())
-    means = codec.decode_means(torch.tensor([[9999.0]]), torch.zeros(1, 0, dtype=torch.int16), outliers=False)
-    assert means["x"].item() == 94.0
-
-
 def holed(seed: int, wrong: list[float]) -> tuple[pd.DataFrame, pd.Series]:
     """Ages and incomes that follow them, a fifth hidden, the first ones mistyped; and the true incomes."""
     random = np.random.default_rng(seed)

@@ -110,7 +110,7 @@ else
     WORKERS=()
     "$PYTHON" -c 'import xdist' 2>/dev/null && WORKERS=(-n 4)
     # The tests make PyTorch deterministic, and cuBLAS then needs this workspace.
-    PYTEST=(env CUBLAS_WORKSPACE_CONFIG=:4096:8 "$PYTHON" -m pytest -q -p no:cacheprovider
+    PYTEST=(env CUBLAS_WORKSPACE_CONFIG=:4096:8 OMP_NUM_THREADS=4 "$PYTHON" -m pytest -q -p no:cacheprovider
         --continue-on-collection-errors --maxfail=40 "${WORKERS[@]}")
     # First the tests that only a card can run; then the ops' tests of both devices, except those that compile.
     FIRST=() REST=()

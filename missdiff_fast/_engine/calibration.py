@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from missdiff_fast._engine.folds import hide_some
+from missdiff_fast._engine.folds import HIDDEN_SHARE, hide_some
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.quantiles import ScoreCells, calibrated, quantiles
 from missdiff_fast._engine.random import derive, make_key, shuffled
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.shares import mean_chances, shares, shares_of
+from missdiff_fast._engine.spread import choose_sigma_min
 from missdiff_fast._engine.tiling import unknown
-from missdiff_fast.config import Config
+from missdiff_fast.config import Config, SolverConfig
 from missdiff_fast.config.drawing import LEAST_ROWS
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
@@ -25,8 +26,8 @@ _DAMPING = 0.7  # of the rounds after the first
 _CONDITIONAL_ROWS = 1 << 13  # most rows of the table by which the weights of rows with known cells are found
 _COPIES = 8  # of a small table's rows among these
 _CONDITIONAL_DAMPING = 1.0, 0.5  # of the rounds for these weights
-_HIDDEN = 0.2  # of the known cells of these rows
-_NAMES = "log_weights", "conditional_log_weights", "drawn_quantiles", "wanted_quantiles"  # in a model file
+# In a model file.
+_NAMES = "log_weights", "conditional_log_weights", "drawn_quantiles", "wanted_quantiles", "conditional_sigma_min"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Calibration:
         Quantiles of each column's scores in drawn rows and in the table, ascending, float32 ``[C, Q]``, equal where a
         column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in proportion.
         Of a column with atoms they are those of the cells with another value.
+    sigma_min : Tensor
+        The least noise level of draws given the known cells of a table's rows, float32 ``[]``; the solver's if greater.
 
     Examples
     --------
@@ -56,6 +59,7 @@ class Calibration:
     conditional: Tensor
     drawn: Tensor
     wanted: Tensor
+    sigma_min: Tensor
 
     @classmethod
     def none(cls, layout: Layout, device: torch.device | None = None) -> Calibration:
@@ -63,7 +67,11 @@ class Calibration:
         quantiles = torch.zeros((layout.num_continuous, 0), device=device)
         weights = torch.zeros(layout.width - layout.num_continuous, device=device)
         # Of their own memory, which a model file needs.
-        return cls(weights, weights.clone(), quantiles, quantiles.clone())
+        return cls(weights, weights.clone(), quantiles, quantiles.clone(), torch.zeros((), device=device))
+
+    def solver(self, solver: SolverConfig) -> SolverConfig:
+        """The noise levels of draws given the known cells of a table's rows."""
+        return replace(solver, sigma_min=max(solver.sigma_min, float(self.sigma_min)))
 
     def network(self, network: Denoiser, *, conditional: bool = False) -> Denoiser:
         """The network, or where there are weights a copy of it whose categories have them."""
@@ -98,7 +106,8 @@ class Calibration:
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in their order, for a model file."""
-        return dict(zip(_NAMES, (self.log_weights, self.conditional, self.drawn, self.wanted), strict=True))
+        fields = self.log_weights, self.conditional, self.drawn, self.wanted, self.sigma_min
+        return dict(zip(_NAMES, fields, strict=True))
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor], device: torch.device) -> Calibration:
@@ -107,7 +116,13 @@ class Calibration:
 
 
 def calibrate(
-    network: Denoiser, imputer: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int
+    network: Denoiser,
+    imputer: Denoiser,
+    table: EncodedTable,
+    held_out: EncodedTable | None,
+    config: Config,
+    backend: Backend,
+    seed: int,
 ) -> Calibration:
     """Corrections with which drawn rows have categories as often, and scores distributed, as the table.
 
@@ -118,7 +133,7 @@ def calibrate(
     the last round's rows.
 
     Rows with known cells have weights of their own, with which drawn categories are as frequent as their probabilities
-    in one pass say.
+    in one pass say, and a noise level of their own at which to end, where rows are held out to tell it.
 
     Parameters
     ----------
@@ -128,6 +143,8 @@ def calibrate(
         The network whose probabilities missing categories have.
     table : EncodedTable
         The training rows.
+    held_out : EncodedTable, optional
+        Those of them that the networks were not trained on.
     config : Config
         Settings: ``calibration`` and the solver.
     backend : Backend
@@ -138,9 +155,15 @@ def calibrate(
     layout, rounds = table.layout, config.calibration.rounds
     found = Calibration.none(layout, table.device)
     scores = calibrated(table) if config.calibration.scores else []
-    if rounds == 0 or not (layout.cardinalities or scores):
+    if rounds == 0:
         return found
-    found = replace(found, conditional=_conditional(network, imputer, table, config, backend, seed))
+    if held_out is not None:
+        level = choose_sigma_min(network, held_out, config.solver, config.calibration.sigma_min, backend, seed)
+        found = replace(found, sigma_min=torch.tensor(level, device=table.device))
+    if not (layout.cardinalities or scores):
+        return found
+    solver = found.solver(config.solver)
+    found = replace(found, conditional=_conditional(network, imputer, table, config, solver, backend, seed))
     wanted = shares(table, mean_chances(imputer, table, backend, derive(seed, "choose", 0)))
     most = min(config.calibration.rows, max(LEAST_ROWS, 4 * len(table)))
     # Without categories one round tells the scores.
@@ -164,7 +187,13 @@ def _change(wanted: Tensor, drawn: Tensor, count: Tensor | int, damping: float) 
 
 
 def _conditional(
-    network: Denoiser, imputer: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int
+    network: Denoiser,
+    imputer: Denoiser,
+    table: EncodedTable,
+    config: Config,
+    solver: SolverConfig,
+    backend: Backend,
+    seed: int,
 ) -> Tensor:
     """The logarithms of the weights for rows with known cells: ``[D - C]``.
 
@@ -179,12 +208,11 @@ def _conditional(
     order = shuffled(len(table), derive(seed, "choose", 1))
     some = replace(table.rows(order.repeat(-(-most // len(order)))[:most].to(table.device)), values=None)
     rows, key = torch.arange(most, device=table.device), make_key(derive(seed, "hide"), 0, table.device)
-    some = hide_some(some, _HIDDEN, rows, key, backend)
+    some = hide_some(some, HIDDEN_SHARE, rows, key, backend)
     some = some.rows((some.codes < 0).any(1).nonzero()[:, 0])
     missing = some.codes < 0
     wanted = mean_chances(imputer, some, backend, derive(seed, "choose", 2))
     count = layout.of_groups(missing.sum(0).clamp(min=1))
-    solver = config.solver.conditional
     for r in range(min(config.calibration.rounds, len(_CONDITIONAL_DAMPING))):
         drawn = fill(_weighted(network, weights), some, solver, backend, derive(seed, "hide", r + 1))
         weights = weights + _change(wanted, shares_of(drawn, missing), count, _CONDITIONAL_DAMPING[r])

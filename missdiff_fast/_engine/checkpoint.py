@@ -41,7 +41,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     FileNotFoundError
         No such file.
     ValueError
-        The file is truncated or changed, or no model of this package, or of a later version.
+        The file is truncated or changed, or no model of this package, or of another format.
     """
     path = Path(path)
     if not path.is_file():

@@ -12,6 +12,7 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table.encoded import EncodedTable
 
 FOLDS = 5
+HIDDEN_SHARE = 0.2  # of the known cells of rows that measure draws
 
 
 def folds(table: EncodedTable, rows: Tensor, key: Tensor, backend: Backend) -> Iterator[tuple[Tensor, EncodedTable]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from missdiff_fast._checks import (
     check_above_zero,
@@ -18,22 +18,19 @@ LEAST_ROWS = 1024  # of a round of calibration
 class SolverConfig:
     """Steps and noise levels of the sampler: ``steps`` sigmas from ``sigma_max`` to ``sigma_min``.
 
-    The levels are even in sigma^(1/rho). Missing cells of a table are drawn down to ``conditional_sigma_min``: the
-    network's errors add to the spread of draws, and most where the known cells leave little of it. A category is drawn
-    from its last probabilities, or without ``draw_categories`` is the most probable one. ``precision`` is that of the
-    factors of the network's matrix products on a CUDA device, "bfloat16" or "float32"; sums and all else are float32.
-    The CPU computes in float32.
+    The levels are even in sigma^(1/rho). A category is drawn from its last probabilities, or without
+    ``draw_categories`` is the most probable one. ``precision`` is that of the factors of the network's matrix products
+    on a CUDA device, "bfloat16" or "float32"; sums and all else are float32. The CPU computes in float32.
 
     Examples
     --------
-    >>> SolverConfig(steps=20).conditional.sigma_min
-    0.4
+    >>> SolverConfig(steps=20)
+    SolverConfig(steps=20, sigma_max=20.0, sigma_min=0.15, rho=5.0, precision='bfloat16', draw_categories=True)
     """
 
     steps: int = 15
     sigma_max: float = 20.0
     sigma_min: float = 0.15
-    conditional_sigma_min: float = 0.4
     rho: float = 5.0
     precision: str = "bfloat16"
     draw_categories: bool = True
@@ -42,15 +39,9 @@ class SolverConfig:
         check_choice("solver.precision", self.precision, ("bfloat16", "float32"))
         check_integer("solver.steps", self.steps, 1)
         check_above_zero("solver.sigma_max", self.sigma_max)
-        for name in ("sigma_min", "conditional_sigma_min"):
-            if not 0 < getattr(self, name) < self.sigma_max:
-                raise ValueError(f"0 < solver.{name} < sigma_max, got {getattr(self, name)} and {self.sigma_max}")
+        if not 0 < self.sigma_min < self.sigma_max:
+            raise ValueError(f"0 < solver.sigma_min < sigma_max, got {self.sigma_min} and {self.sigma_max}")
         check_above_zero("solver.rho", self.rho)
-
-    @property
-    def conditional(self) -> SolverConfig:
-        """The settings by which missing cells of a table are drawn."""
-        return replace(self, sigma_min=self.conditional_sigma_min)
 
 
 @dataclass(frozen=True)
@@ -61,17 +52,22 @@ class CalibrationConfig:
     no calibration. The last round draws ``rows`` rows, or of a small table four times its rows, 1,024 at least. With
     ``scores``, the quantiles of the scores are calibrated too, by the last round's rows.
 
+    `MissDiff.impute_draws` ends at a noise level from ``solver.sigma_min`` to ``sigma_min``, at which draws of hidden
+    cells of held-out rows spread as the truth does; see `missdiff_fast._engine.spread`.
+
     Examples
     --------
     >>> CalibrationConfig(rounds=0)
-    CalibrationConfig(rounds=0, rows=32768, scores=True)
+    CalibrationConfig(rounds=0, rows=32768, scores=True, sigma_min=0.4)
     """
 
     rounds: int = 3
     rows: int = 1 << 15
     scores: bool = True
+    sigma_min: float = 0.4
 
     def __post_init__(self) -> None:
+        check_above_zero("calibration.sigma_min", self.sigma_min)
         check_integer("calibration.rounds", self.rounds, 0)
         check_integer("calibration.rows", self.rows, LEAST_ROWS)
         check_boolean("calibration.scores", self.scores)

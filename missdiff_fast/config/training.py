@@ -138,11 +138,11 @@ class TrainingConfig:
 class RefineConfig:
     """Further training on a table whose missing cells are filled with conditional draws.
 
-    A round draws the missing cells given the observed ones, then trains for ``step_share``
-    of the first training's steps at ``rate_share`` of its learning rate. In a share ``show`` of the rows the drawn
-    cells are noisy columns; in the others they are hidden. Drawn cells of columns that are observed in at least
-    ``trusted_rate`` of the rows enter the loss where sigma exceeds ``trusted_sigma``. ``rounds`` of None is one round
-    where at most half of the cells are missing, else two. A complete table has none.
+    A round draws the missing cells given the observed ones, down to ``solver.sigma_min``, then trains for
+    ``step_share`` of the first training's steps at ``rate_share`` of its learning rate. In a share ``show`` of the rows
+    the drawn cells are noisy columns; in the others they are hidden. Drawn cells of columns that are observed in at
+    least ``trusted_rate`` of the rows enter the loss where sigma exceeds ``trusted_sigma``. ``rounds`` of None is one
+    round where at most half of the cells are missing, else two. A complete table has none.
 
     Examples
     --------

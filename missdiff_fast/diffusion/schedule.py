@@ -1,8 +1,9 @@
 """Noise levels of training and sampling.
 
 A noisy cell is ``x0 + sigma eps`` (the variance-exploding form; the variance-preserving one is the same up to a factor,
-with ``alpha = 1 / sqrt(1 + sigma^2)``). The preconditioning is that of Karras et al., "Elucidating the design space of
-diffusion-based generative models" (2022), for data of standard deviation 1 (scores) or 1/2 (one-hot columns).
+with ``alpha = 1 / sqrt(1 + sigma^2)``). Scores have a standard deviation of 1, one-hot columns of 1/2. The loss weight
+of scores and the levels of the solver are those of Karras et al., "Elucidating the design space of diffusion-based
+generative models" (2022).
 """
 
 from __future__ import annotations

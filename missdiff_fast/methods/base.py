@@ -66,7 +66,7 @@ class Method(ABC):
         first_row : int
             The number i of the first row.
         conditional : bool
-            Whether these are a table's rows, whose missing cells are drawn; a method may then draw otherwise.
+            Whether `impute_draws` draws; `ColumnStates` has noise levels, weights and a joint distribution for it.
         refit : int, optional
             The refit that draws, from 0 to ``num_refits - 1``; None takes the fit itself.
         verbose, desc

@@ -94,7 +94,9 @@ class ColumnStates(Method):
             self._blend = fit_blend(networks.imputer, trained, held_out, plain, self.backend, seed)
             if self.config.blend.draws:
                 self._joint = self._fit_joint(table, trained, held_out, seed, history)
-        self._calibration = calibrate(networks.generator, networks.imputer, table, self.config, self.backend, seed)
+        self._calibration = calibrate(
+            networks.generator, networks.imputer, table, held_out, self.config, self.backend, seed
+        )
         config = as_chosen(self.config, history, len(table))
         for m in range(config.refits.number):
             copy = refit(
@@ -145,7 +147,7 @@ class ColumnStates(Method):
                 lambda x: self._decoded(x, self.atoms.layout),
                 self._decoded_table,
                 self.codec.ranks(),
-                self.config.solver.conditional,
+                self.config.solver,
                 backend,
                 seed,
             )
@@ -205,18 +207,22 @@ class ColumnStates(Method):
         """The networks that draw, their noise levels, and the rows that each draws: bool ``[N]``.
 
         Where missing cells are drawn given the known ones, rows with nothing known are drawn as samples are. Refits
-        have no weights of their own.
+        are other networks, to which no calibration applies.
         """
         every, solver = torch.ones(len(known), dtype=torch.bool), self.config.solver
         if refit is not None:
-            return [(self._refits[refit], solver.conditional if conditional else solver, every)]
-        generator, calibration = self._networks.generator, self._calibration
-        sampled = ~known.observed().any(1).cpu() if conditional else every
-        kinds = (
-            (calibration.network(generator, conditional=True), solver.conditional, ~sampled),
-            (calibration.network(generator), solver, sampled),
-        )
-        return [(network, levels, rows) for network, levels, rows in kinds if bool(rows.any())]
+            return [(self._refits[refit], solver, every)]
+        calibration, empty = self._calibration, ~known.observed().any(1).cpu()
+        kinds = ((True, ~empty), (False, empty)) if conditional else ((False, every),)
+        return [
+            (
+                calibration.network(self._networks.generator, conditional=given),
+                calibration.solver(solver) if given else solver,
+                rows,
+            )
+            for given, rows in kinds
+            if bool(rows.any())
+        ]
 
     def _decoded_table(self, table: EncodedTable) -> tuple[Tensor, Tensor]:
         """As `_decoded`, of rows without atoms; those of missing cells mean nothing."""

@@ -87,7 +87,7 @@ class NoisePrediction(Method):
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
-        """Algorithm 2, always in T steps."""
+        """Algorithm 2, in T steps."""
         drawn = self._chains(known, [seed], verbose, desc, first_row)
         return self._rows(known, ((a, b, chain[0]) for a, b, chain in drawn))
 

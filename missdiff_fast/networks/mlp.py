@@ -39,8 +39,8 @@ class Prepared:
     flags : Tensor
         1 for each column that is noisy, then for each that is clean, else 0: ``[B, 2 J]``.
     scale : Tensor
-        Factors that make of each noisy cell its best linear estimate, in standard deviations, ``[B, D]``. What is left
-        of a cell falls with its noise to nothing, which is what the network sees of a hidden one.
+        Factors of the cells in the network's input: std / (sigma^2 + std^2) for a noisy cell, 1 / std for a clean one,
+        ``[B, D]``. The input of a noisy cell falls with its noise to 0, that of a hidden one.
     skip, gain : Tensor
         Factors of the noisy score and of the network's output in the prediction of a score, ``[B, C]``.
     """
@@ -132,7 +132,7 @@ class Denoiser(nn.Module):
         scale = self.variance.sqrt() / (noise + self.variance)
         # c_skip and c_out of Karras et al.; a hidden column's x0 is the network's output itself.
         scores, total = noisy[:, : self.num_continuous], level**2 + 1
-        skip = torch.where(scores, 1 / total, 0.0)
+        skip = torch.where(scores, scale[:, : self.num_continuous], 0.0)
         gain = torch.where(scores, level * torch.rsqrt(total), 1.0)
         return Prepared(self.level_features(sigma), flags, scale, skip, gain)
 
