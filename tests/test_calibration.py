@@ -307,6 +307,17 @@ def test_rows_of_which_nothing_is_known_are_drawn_as_samples_are() -> None:
     pd.testing.assert_frame_equal(changed[1::2], mixed[1::2])
 
 
+def test_networks_that_draw_no_row_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pd.DataFrame({"y": list("aab") * 200, "z": list("uvvv") * 150})
+    model = MissDiff(steps=5, width=16, random_state=0, settings={"blend.draws": False}).fit(table)
+    copies: list[object] = []
+    weighted = calibration_module._weighted
+    monkeypatch.setattr(calibration_module, "_weighted", lambda *a: copies.append(a) or weighted(*a))
+    model.sample(5)
+    model.impute_draws(table.assign(z=None).head(5), 1)
+    assert len(copies) == 2
+
+
 def test_refits_have_no_weights() -> None:
     table = pd.DataFrame({"y": list("aab") * 200, "z": list("uvvv") * 150})
     model = MissDiff(steps=5, width=16, refits=1, random_state=0, settings={"blend.draws": False}).fit(table)
