@@ -46,7 +46,7 @@ class Calibration:
         column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in proportion.
         Of a column with atoms they are those of the cells with another value.
     sigma_min : Tensor
-        The least noise level of draws given the known cells of a table's rows, float32 ``[]``; the solver's if greater.
+        The least noise level of draws given the known cells of a table's rows, float64 ``[]``; the solver's if greater.
 
     Examples
     --------
@@ -67,7 +67,9 @@ class Calibration:
         quantiles = torch.zeros((layout.num_continuous, 0), device=device)
         weights = torch.zeros(layout.width - layout.num_continuous, device=device)
         # Of their own memory, which a model file needs.
-        return cls(weights, weights.clone(), quantiles, quantiles.clone(), torch.zeros((), device=device))
+        return cls(
+            weights, weights.clone(), quantiles, quantiles.clone(), torch.zeros((), dtype=torch.float64, device=device)
+        )
 
     def solver(self, solver: SolverConfig) -> SolverConfig:
         """The noise levels of draws given the known cells of a table's rows."""
@@ -159,7 +161,7 @@ def calibrate(
         return found
     if held_out is not None:
         level = choose_sigma_min(network, held_out, config.solver, config.calibration.sigma_min, backend, seed)
-        found = replace(found, sigma_min=torch.tensor(level, device=table.device))
+        found = replace(found, sigma_min=torch.tensor(level, dtype=torch.float64, device=table.device))
     if not (layout.cardinalities or scores):
         return found
     solver = found.solver(config.solver)

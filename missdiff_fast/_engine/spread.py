@@ -17,6 +17,7 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.table.encoded import EncodedTable
 
 _DRAWS = 4  # of each hidden cell
+_LEAST_RATIO = 1e-3  # of distances; draws that agree and are wrong would have none
 
 
 def choose_sigma_min(
@@ -42,13 +43,13 @@ def choose_sigma_min(
     solver : SolverConfig
         Noise levels.
     highest : float
-        The highest level to choose.
+        The highest level to choose; at most half of ``solver.sigma_max`` is.
     backend : Backend
         The ops, the network's passes and the training step.
     seed : int
         Everything random follows from it.
     """
-    lowest = solver.sigma_min
+    lowest, highest = solver.sigma_min, min(highest, solver.sigma_max / 2)
     if highest <= lowest:
         return lowest
     held_out = replace(held_out, values=None)
@@ -66,13 +67,13 @@ def choose_sigma_min(
 def _excess(
     network: nn.Module, truth: EncodedTable, holes: EncodedTable, solver: SolverConfig, backend: Backend, seed: int
 ) -> float:
-    """The logarithm of how much farther draws are from one another than from the truth; 0 where nothing is hidden."""
+    """The logarithm of how much farther draws are from one another than from the truth; 0 where all are right."""
     copies = holes.rows(torch.arange(len(holes), device=holes.device).repeat(_DRAWS))
     filled, hidden = fill(network, copies, solver, backend, seed), truth.observed() & ~holes.observed()
     draws = [filled.rows(slice(m * len(truth), (m + 1) * len(truth))) for m in range(_DRAWS)]
     apart = sum(_distance(one, other, hidden) for one, other in combinations(draws, 2)) / math.comb(_DRAWS, 2)
     wrong = sum(_distance(one, truth, hidden) for one in draws) / _DRAWS
-    return math.log(apart / wrong) if apart and wrong else 0.0
+    return math.log(max(apart / wrong, _LEAST_RATIO)) if wrong else 0.0
 
 
 def _distance(one: EncodedTable, other: EncodedTable, cells: Tensor) -> float:

@@ -52,8 +52,9 @@ class CalibrationConfig:
     no calibration. The last round draws ``rows`` rows, or of a small table four times its rows, 1,024 at least. With
     ``scores``, the quantiles of the scores are calibrated too, by the last round's rows.
 
-    `MissDiff.impute_draws` ends at a noise level from ``solver.sigma_min`` to ``sigma_min``, at which draws of hidden
-    cells of held-out rows spread as the truth does; see `missdiff_fast._engine.spread`.
+    `MissDiff.impute_draws` ends at a noise level from ``solver.sigma_min`` to ``sigma_min``, but at most half of
+    ``solver.sigma_max``, at which draws of hidden cells of held-out rows spread as the truth does; see
+    `missdiff_fast._engine.spread`.
 
     Examples
     --------
