@@ -186,9 +186,9 @@ MISSDIFF_INLINE void adamw_weight(const AdamwFactors& factors, float gradient, f
   ema += factors.ema_weight * (weight - ema);
 }
 
-// Scales of the default network at a noise level. The network sees a noisy cell as its best linear estimate, in standard
-// deviations, which are 1 for scores and 1/2 for one-hot columns. For scores this is c_skip of Karras et al., and `gain`
-// is c_out. Clean cells have scales of their own.
+// Scales of the default network at a noise level. The network sees a noisy cell as its best linear estimate, in
+// standard deviations, which are 1 for scores and 1/2 for one-hot columns. For scores this is c_skip of Karras et al.,
+// and `gain` is c_out. Clean cells have scales of their own.
 struct Scales {
   float number, category, gain;
 };
