@@ -33,9 +33,9 @@ class Wide(nn.Module):
         return torch.cat([torch.where(states == NOISY, shrunk, x), torch.zeros_like(x)], 1)
 
 
-def _level(std: float, backend: Backend, highest: float = 0.4) -> float:
-    x = torch.randn(4000, 2, generator=torch.Generator().manual_seed(0))
-    table = EncodedTable(x, torch.zeros(4000, 0, dtype=torch.int16), LAYOUT, x)
+def _level(std: float, backend: Backend, highest: float = 0.4, rows: int = 4000) -> float:
+    x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
+    table = EncodedTable(x, torch.zeros(rows, 0, dtype=torch.int16), LAYOUT, x)
     return choose_sigma_min(Wide(std), table, SolverConfig(), highest, backend, 0)
 
 
@@ -51,8 +51,8 @@ def test_a_network_whose_draws_spread_too_much_ends_at_a_higher_level(any_backen
 
 
 def test_draws_that_agree_and_are_wrong_are_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
-    table = EncodedTable(truth, torch.zeros(400, 0, dtype=torch.int16), LAYOUT)
+    truth = torch.randn(4000, 2, generator=torch.Generator().manual_seed(0))
+    table = EncodedTable(truth, torch.zeros(4000, 0, dtype=torch.int16), LAYOUT)
 
     def fill(network: object, holes: EncodedTable, solver: SolverConfig, *_: object) -> EncodedTable:
         noise = torch.randn(holes.continuous.shape, generator=torch.Generator().manual_seed(1))
@@ -63,7 +63,8 @@ def test_draws_that_agree_and_are_wrong_are_the_worst(monkeypatch: pytest.Monkey
     assert choose_sigma_min(Wide(1.0), table, SolverConfig(), 0.4, ReferenceBackend(), 0) < 0.16
 
 
-def test_nothing_hidden_or_nothing_left_open_keeps_the_lowest_level(any_backend: Backend) -> None:
+def test_few_hidden_cells_or_none_keep_the_lowest_level(any_backend: Backend) -> None:
+    assert _level(1.5, any_backend, rows=2000) == 0.15
     nothing = EncodedTable(torch.full((50, 2), torch.nan), torch.zeros(50, 0, dtype=torch.int16), LAYOUT)
     assert choose_sigma_min(Wide(1.0), nothing, SolverConfig(), 0.4, any_backend, 0) == 0.15
 
@@ -99,6 +100,16 @@ def test_draws_of_missing_cells_alone_end_at_that_level(tmp_path: Path) -> None:
     for one, other in zip(before[:4], after[:4], strict=True):
         pd.testing.assert_frame_equal(one, other)
     assert not before[4].equals(after[4])
+
+
+def test_draws_of_a_fit_spread_as_the_truth_does() -> None:
+    random = np.random.default_rng(0)
+    x, noise = random.normal(size=(2, 3000))
+    table = pd.DataFrame({"x": x, "y": 0.9 * x + 0.436 * noise}).mask(random.random((3000, 2)) < 0.2)
+    model = MissDiff(steps=1500, width=64, random_state=0, settings={"blend.draws": False}).fit(table)
+    known = pd.DataFrame({"x": np.repeat([-1.0, 0.0, 1.0], 1000), "y": np.nan})
+    spread = model.impute_draws(known, 1)[0].groupby("x")["y"].std()
+    assert spread.between(0.8 * 0.436, 1.2 * 0.436).all()
 
 
 def test_without_held_out_rows_or_calibration_the_level_is_the_solvers() -> None:

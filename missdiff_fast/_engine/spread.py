@@ -17,6 +17,7 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.table.encoded import EncodedTable
 
 _DRAWS = 4  # of each hidden cell
+_LEAST_CELLS = 1000  # hidden: of so many the spread is known to 3 %, and of fewer the lowest level is kept
 _LEAST_RATIO = 1e-3  # of distances; draws that agree and are wrong would have none
 
 
@@ -32,7 +33,7 @@ def choose_sigma_min(
 
     A fifth of the known cells of the held-out rows is hidden and drawn at the lowest and the highest level. Draws that
     have the distribution of the truth are as far from one another as from it. The level is that of equal distances, if
-    they are equal between the two, or else the better one.
+    they are equal between the two, or else the better one. Of fewer than 1,000 hidden cells it is the lowest.
 
     Parameters
     ----------
@@ -55,8 +56,11 @@ def choose_sigma_min(
     held_out = replace(held_out, values=None)
     rows, key = torch.arange(len(held_out), device=held_out.device), make_key(derive(seed, "hide"), 1, held_out.device)
     holes = hide_some(held_out, HIDDEN_SHARE, rows, key, backend)
+    hidden = held_out.observed() & ~holes.observed()
+    if int(hidden.sum()) < _LEAST_CELLS:
+        return lowest
     low, high = (
-        _excess(network, held_out, holes, replace(solver, sigma_min=level), backend, derive(seed, "hide", 3))
+        _excess(network, held_out, holes, hidden, replace(solver, sigma_min=level), backend, derive(seed, "hide", 3))
         for level in (lowest, highest)
     )
     if low * high < 0:
@@ -65,11 +69,17 @@ def choose_sigma_min(
 
 
 def _excess(
-    network: nn.Module, truth: EncodedTable, holes: EncodedTable, solver: SolverConfig, backend: Backend, seed: int
+    network: nn.Module,
+    truth: EncodedTable,
+    holes: EncodedTable,
+    hidden: Tensor,
+    solver: SolverConfig,
+    backend: Backend,
+    seed: int,
 ) -> float:
     """The logarithm of how much farther draws are from one another than from the truth; 0 where all are right."""
     copies = holes.rows(torch.arange(len(holes), device=holes.device).repeat(_DRAWS))
-    filled, hidden = fill(network, copies, solver, backend, seed), truth.observed() & ~holes.observed()
+    filled = fill(network, copies, solver, backend, seed)
     draws = [filled.rows(slice(m * len(truth), (m + 1) * len(truth))) for m in range(_DRAWS)]
     apart = sum(_distance(one, other, hidden) for one, other in combinations(draws, 2)) / math.comb(_DRAWS, 2)
     wrong = sum(_distance(one, truth, hidden) for one in draws) / _DRAWS
