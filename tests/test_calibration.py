@@ -41,7 +41,7 @@ def _table(rows: int = 4000) -> EncodedTable:
 
 
 def _hidden(table: EncodedTable, share: float, backend: Backend, seed: int) -> EncodedTable:
-    return hide_some(table, share, torch.arange(len(table)), make_key(seed, 0), backend)
+    return hide_some(table, share, make_key(seed, 0), backend)
 
 
 def _shares(table: EncodedTable) -> torch.Tensor:

@@ -69,7 +69,7 @@ def test_settings_that_must_fit_one_another_are_changed_together() -> None:
         first = override(preset("paper"), settings)
         assert first == override(preset("paper"), dict(reversed(settings.items())))
         assert first != preset("paper")
-    assert override(preset("default"), {"solver.sigma_max": 25, "solver.sigma_min": 22}).solver.sigma_min == 22
+    assert override(preset("default"), {"solver.sigma_max": 0.1, "solver.sigma_min": 0.01}).solver.sigma_max == 0.1
 
 
 def test_settings_may_come_from_numpy_or_json() -> None:

@@ -209,8 +209,7 @@ def _conditional(
     most = min(_CONDITIONAL_ROWS, config.calibration.rows, max(LEAST_ROWS, _COPIES * len(table)))
     order = shuffled(len(table), derive(seed, "choose", 1))
     some = replace(table.rows(order.repeat(-(-most // len(order)))[:most].to(table.device)), values=None)
-    rows, key = torch.arange(most, device=table.device), make_key(derive(seed, "hide"), 0, table.device)
-    some = hide_some(some, HIDDEN_SHARE, rows, key, backend)
+    some = hide_some(some, HIDDEN_SHARE, make_key(derive(seed, "hide"), 0, table.device), backend)
     some = some.rows((some.codes < 0).any(1).nonzero()[:, 0])
     missing = some.codes < 0
     wanted = mean_chances(imputer, some, backend, derive(seed, "choose", 2))

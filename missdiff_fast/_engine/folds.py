@@ -38,8 +38,9 @@ def folds(table: EncodedTable, rows: Tensor, key: Tensor, backend: Backend) -> I
         yield hidden, table.without(hidden)
 
 
-def hide_some(table: EncodedTable, share: float, rows: Tensor, key: Tensor, backend: Backend) -> EncodedTable:
+def hide_some(table: EncodedTable, share: float, key: Tensor, backend: Backend) -> EncodedTable:
     """The table with a share of the columns hidden in each row; other arguments as in `folds`."""
+    rows = torch.arange(len(table), device=table.device)
     chosen = table.layout.with_partners(backend.uniform(rows, table.layout.num_columns, key)) < share
     return table.without(shown_states(table, ~chosen) == HIDDEN)
 

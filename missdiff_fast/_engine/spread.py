@@ -54,8 +54,7 @@ def choose_sigma_min(
     if highest <= lowest:
         return lowest
     held_out = replace(held_out, values=None)
-    rows, key = torch.arange(len(held_out), device=held_out.device), make_key(derive(seed, "hide"), 1, held_out.device)
-    holes = hide_some(held_out, HIDDEN_SHARE, rows, key, backend)
+    holes = hide_some(held_out, HIDDEN_SHARE, make_key(derive(seed, "hide"), 1, held_out.device), backend)
     hidden = held_out.observed() & ~holes.observed()
     if int(hidden.sum()) < _LEAST_CELLS:
         return lowest
