@@ -146,10 +146,11 @@ def test_what_cannot_be_had_is_skipped_with_its_reason(
 
 STUB = """
 class ImputationKernel:
-    def __init__(self, table, num_datasets, random_state):
-        self.table = table
+    def __init__(self, table, num_datasets, mean_match_strategy, random_state):
+        self.table, self.strategies = table, mean_match_strategy
     def mice(self, rounds):
-        pass
+        if self.strategies[CATEGORIES] == "normal" and CERTAIN:
+            raise ValueError("data must be finite, check for nan or inf values")
     def complete_data(self, m):
         made = self.table.copy()
         for name in made:
@@ -159,9 +160,10 @@ class ImputationKernel:
 """
 
 
-def test_a_rival_fills_in_another_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With a package of that name which fills draw m's numbers by m."""
-    (tmp_path / "miceforest.py").write_text(STUB)
+@pytest.mark.parametrize("certain", [False, True])
+def test_a_rival_fills_in_another_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, certain: bool) -> None:
+    """With a package of that name which fills draw m's numbers by m, and like it fails at a probability of 1."""
+    (tmp_path / "miceforest.py").write_text(f"CATEGORIES, CERTAIN = '1', {certain}\n{STUB}")
     (tmp_path / "miceforest-7.1.dist-info").mkdir()
     (tmp_path / "miceforest-7.1.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: miceforest\nVersion: 7.1\n"

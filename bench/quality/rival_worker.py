@@ -42,12 +42,30 @@ class Tables(NamedTuple):
 
 
 def miceforest(task: Task) -> Tables:
-    """Chained gradient boosting with mean matching, a data set for each draw."""
+    """Chained gradient boosting with mean matching, a data set for each draw.
+
+    Mean matching compares log-odds, and fails where a probability is 0 or 1. Categories are then drawn by their
+    probabilities, which is its strategy "fast".
+    """
     from miceforest import ImputationKernel
 
-    kernel = ImputationKernel(as_categories(task), num_datasets=task.num_draws, random_state=task.seed)
-    kernel.mice(5)
-    draws = [kernel.complete_data(m) for m in range(task.num_draws)]
+    def run(strategy: str) -> list[pd.DataFrame]:
+        strategies = dict.fromkeys(task.numbers, "normal") | dict.fromkeys(task.categories, strategy)
+        kernel = ImputationKernel(
+            as_categories(task),
+            num_datasets=task.num_draws,
+            mean_match_strategy=strategies,
+            random_state=task.seed,
+        )
+        kernel.mice(5)
+        return [kernel.complete_data(m) for m in range(task.num_draws)]
+
+    try:
+        draws = run("normal")
+    except ValueError as error:
+        if "finite" not in str(error):
+            raise
+        draws = run("fast")
     return Tables(draws, average(task, draws))
 
 
