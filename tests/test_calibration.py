@@ -18,7 +18,7 @@ from missdiff_fast._engine.backend import Backend, NativeBackend
 from missdiff_fast._engine.calibration import Calibration, calibrate
 from missdiff_fast._engine.folds import hide_some
 from missdiff_fast._engine.imputation import one_pass
-from missdiff_fast._engine.quantiles import ScoreCells, quantiles
+from missdiff_fast._engine.quantiles import ScoreCells, quantiles, unremarkable
 from missdiff_fast._engine.random import make_key
 from missdiff_fast._engine.sampling import draw_categories, fill
 from missdiff_fast._engine.shares import mean_chances, shares, shares_of
@@ -163,15 +163,50 @@ def test_other_values_than_atoms_get_their_quantiles(any_backend: Backend) -> No
     torch.testing.assert_close(found, scores[~atoms, 0].quantile(at), atol=0.08, rtol=0)
 
 
-def test_scores_of_a_column_that_few_rows_observe_stay(any_backend: Backend) -> None:
+@pytest.mark.parametrize(("shift", "moved"), [(0.0, True), (1.0, False)])
+def test_scores_that_few_rows_observe_are_followed_unless_they_differ(
+    any_backend: Backend, shift: float, moved: bool
+) -> None:
+    # A new network draws scores around 0. Of 150 cells around 1 it may know that others are less.
     layout = Layout(2, (2,))
-    scores = torch.randn(1000, 2, generator=torch.Generator().manual_seed(0)) + 1
-    scores[100:, 1] = torch.nan
+    scores = torch.randn(1000, 2, generator=torch.Generator().manual_seed(0))
+    scores[:, 0] += 1
+    scores[:, 1] += shift
+    scores[150:, 1] = torch.nan
     table = EncodedTable(scores, torch.zeros(1000, 1, dtype=torch.int16), layout, scores)
+    torch.manual_seed(0)
     network = Denoiser(layout, width=16, blocks=1).eval()
     calibration = calibrate(network, network, table, None, Config(), any_backend, 0)
     assert not torch.equal(calibration.drawn[0], calibration.wanted[0])
-    assert torch.equal(calibration.drawn[1], calibration.wanted[1])
+    assert torch.equal(calibration.drawn[1], calibration.wanted[1]) != moved
+    if moved:
+        own = scores[:150, 1]
+        at = torch.tensor([1 / 6, 1 / 2, 5 / 6])  # of three quantiles
+        torch.testing.assert_close(calibration.wanted[1].unique(), own.quantile(at), atol=0.1, rtol=0)
+
+
+def test_a_column_is_compared_by_its_values_that_are_no_atoms() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(600, 3, generator=generator)
+    table = EncodedTable(scores, torch.ones(600, 1, dtype=torch.int16), Layout(3, (2,), (2,)), scores)
+    table.codes[:300] = 0
+    table.continuous[:300, 2] = -5.0  # atoms
+    table.continuous[:, 1] = torch.nan
+    drawn = torch.randn(5000, 3, generator=generator)
+    other = EncodedTable(drawn, torch.ones(5000, 1, dtype=torch.int16), table.layout, drawn)
+    assert unremarkable(table, other, [0, 1, 2]) == [0, 2]
+    other.continuous[:, 0] += 0.2
+    assert unremarkable(table, other, [0, 1, 2]) == [2]
+
+
+def test_differences_by_chance_are_unremarkable() -> None:
+    generator = torch.Generator().manual_seed(0)
+    layout, found = Layout(400), 0
+    for _ in range(5):
+        one, other = (torch.randn(rows, 400, generator=generator) for rows in (200, 3000))
+        tables = [EncodedTable(x, torch.zeros(len(x), 0, dtype=torch.int16), layout, x) for x in (one, other)]
+        found += len(unremarkable(*tables, range(400)))
+    assert 1965 <= found <= 1993  # of 2,000, 1 % not; the distance of few cells is a little less than its limit
 
 
 def test_numbers_alone_are_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:

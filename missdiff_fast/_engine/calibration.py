@@ -10,7 +10,7 @@ from torch import Tensor
 
 from missdiff_fast._engine.folds import HIDDEN_SHARE, hide_some
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.quantiles import ScoreCells, calibrated, quantiles
+from missdiff_fast._engine.quantiles import ScoreCells, calibrated, quantiles, unremarkable
 from missdiff_fast._engine.random import derive, make_key, shuffled
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.shares import mean_chances, shares, shares_of
@@ -179,7 +179,9 @@ def calibrate(
         return found
     target = ScoreCells.of(table, found.network(network, conditional=True), scores, config.solver, backend, seed)
     own, theirs = quantiles(drawn, target, scores)
-    return replace(found, drawn=own, wanted=theirs)
+    rare = unremarkable(table, drawn, [c for c in range(layout.num_continuous) if c not in scores])
+    more, seen = quantiles(drawn, ScoreCells(table), rare)
+    return replace(found, drawn=own + more, wanted=theirs + seen)
 
 
 def _change(wanted: Tensor, drawn: Tensor, count: Tensor | int, damping: float) -> Tensor:

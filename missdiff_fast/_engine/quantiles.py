@@ -19,6 +19,7 @@ from missdiff_fast.table.encoded import EncodedTable
 _QUANTILES = 64  # of a column's scores at most
 _CELLS = 50  # of the table between two quantiles at least
 _OBSERVED = 0.5  # least number of observed cells of a column with calibrated scores, as a share of the most of any
+_CHANCE = 1.628  # of 100 samples one is farther from its distribution, in units of 1 / sqrt(cells)
 _FILLED = 1 << 15  # The share of drawn values is as exact as that of so many cells; see `ScoreCells.of`.
 
 
@@ -26,6 +27,23 @@ def calibrated(table: EncodedTable) -> list[int]:
     """The continuous columns whose scores are calibrated: those that enough rows observe."""
     count = table.observed()[:, : table.layout.num_continuous].sum(0).tolist()
     return [c for c, cells in enumerate(count) if cells >= _OBSERVED * max(count)]
+
+
+def unremarkable(table: EncodedTable, drawn: EncodedTable, columns: Sequence[int]) -> list[int]:
+    """Those of the columns whose observed scores differ from drawn ones by no more than chance explains.
+
+    By the Kolmogorov-Smirnov distance at a level of 1 %: a table has many columns.
+    """
+    return [c for c in columns if _distance(*(ScoreCells(rows).scores(c)[0] for rows in (table, drawn))) < _CHANCE]
+
+
+def _distance(one: Tensor, other: Tensor) -> float:
+    """The greatest difference of the distribution functions, in units of its scale under one distribution."""
+    if not (len(one) and len(other)):
+        return math.inf
+    places = torch.cat([one, other]).sort().values
+    shares = [torch.searchsorted(side.sort().values, places, right=True) / len(side) for side in (one, other)]
+    return float((shares[0] - shares[1]).abs().max()) / math.sqrt(1 / len(one) + 1 / len(other))
 
 
 def quantiles(drawn: EncodedTable, target: ScoreCells, columns: Sequence[int]) -> tuple[Tensor, Tensor]:
