@@ -43,6 +43,7 @@ _PURPOSES = (
     "joint",
     "choose",
     "hide",
+    "visits",
 )
 _LOCK = threading.Lock()
 

@@ -14,6 +14,7 @@ from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend, Stepper
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.stopping import EarlyStop
+from missdiff_fast._engine.visits import Visits
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
@@ -134,14 +135,15 @@ def _draw_batches(
     """
     device, columns = table.device, table.layout.num_columns
     generator = torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
-    order = batches(len(table), phase.batch_size, generator)
-    of_states, of_levels = (
-        make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels")
+    size = min(phase.batch_size, len(table))
+    visits = Visits.of(observed, size)
+    order = batches(len(table), size, generator) if visits is None else visits.order(size, generator)
+    of_states, of_levels, of_visits = (
+        make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels", "visits")
     )
     noise_seed = make_key(derive(seed, "noise"), 0, device)[0]
     complete = table if filled is None else filled
     trusted = observed.double().mean(0) >= phase.trusted_rate
-    size = min(phase.batch_size, len(table))
     widest = max(1, table.layout.width + 2 * columns)
     at_once = max(1, min(_DRAWN_ROWS[device.type], _DRAWN_CELLS // widest) // size)
     for first in range(0, phase.steps, at_once):
@@ -157,6 +159,9 @@ def _draw_batches(
         if filled is not None:  # filled cells outside the loss count as clean, which has no loss
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
             loss_states = states.masked_fill(~learnt, CLEAN)
+        if visits is not None:
+            counted = visits.counted(rows, backend.uniform(number, columns, of_visits))
+            loss_states = loss_states.masked_fill(~counted, CLEAN)
         steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
         keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)
         shape = len(keys), size

@@ -1,0 +1,104 @@
+"""Rows that hold rarely observed columns are visited more often, without a change of what is learnt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import missdiff_fast._engine.training as training_module
+from missdiff_fast import MissDiff
+from missdiff_fast._engine.backend import Backend
+from missdiff_fast._engine.phase import Phase
+from missdiff_fast._engine.training import _draw_batches
+from missdiff_fast._engine.visits import Visits
+from missdiff_fast.config import ObjectiveConfig
+from missdiff_fast.diffusion.states import CLEAN
+from missdiff_fast.table.encoded import EncodedTable, Layout
+
+
+def _observed(rows: int = 2000, *shares: float) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand((rows, len(shares)), generator=generator) < torch.tensor(shares)
+
+
+@pytest.mark.parametrize("shares", [(1.0, 1.0), (0.8, 0.8, 0.75), (0.3, 0.3), (0.9, 0.5), (0.9, 0.0)])
+def test_rows_of_even_columns_are_visited_equally_often(shares: tuple[float, ...]) -> None:
+    assert Visits.of(_observed(2000, *shares), 64) is None
+
+
+def test_a_row_is_visited_by_its_rarest_column() -> None:
+    observed = torch.ones((1000, 4), dtype=torch.bool)
+    observed[200:, 1] = False  # five times as rare
+    observed[:900, 2] = False  # ten times, and at most eight are told apart
+    observed[600:, 3] = False  # not rare
+    visits = Visits.of(observed, 32)
+    assert visits is not None
+    assert visits.rows[[0, 500, 950]].tolist() == [5.0, 1.0, 8.0]
+    assert visits.columns.tolist() == [1.0, 5.0, 8.0, 1.0]
+
+
+def test_rows_are_visited_in_proportion_and_once_in_a_batch() -> None:
+    visits = Visits.of(_observed(1000, 1.0, 0.03, 0.2), 50)
+    assert visits is not None
+    order = visits.order(50, torch.Generator().manual_seed(0))
+    taken = [next(order) for _ in range(4000)]
+    assert all(len(rows.unique()) == 50 for rows in taken)
+    found = torch.bincount(torch.cat(taken), minlength=1000) / 200_000 * visits.rows.sum() / visits.rows
+    torch.testing.assert_close(found, torch.ones(1000, dtype=torch.float64), rtol=0, atol=0.3)  # 5 deviations
+    for visited in visits.rows.unique():
+        assert float(found[visits.rows == visited].mean()) == pytest.approx(1, abs=0.01)
+
+
+def test_each_cell_of_a_column_is_equally_often_in_the_loss() -> None:
+    observed = _observed(500, 1.0, 0.1, 0.3)
+    visits = Visits.of(observed, 20)
+    assert visits is not None
+    generator = torch.Generator().manual_seed(0)
+    order, count = visits.order(20, generator), torch.zeros(500, 3)
+    for _ in range(10_000):
+        rows = next(order)
+        count[rows] += visits.counted(rows, torch.rand(20, 3, generator=generator))
+    for j in range(3):
+        cells = count[observed[:, j], j]
+        torch.testing.assert_close(cells / cells.mean(), torch.ones(len(cells)), rtol=0, atol=0.25)  # 4.5 deviations
+    assert count[observed[:, 1], 1].mean() > 3 * count[:, 0].mean()
+
+
+@pytest.mark.parametrize("rows", [20, 90])
+def test_tables_of_few_batches_are_visited_evenly(rows: int) -> None:
+    assert Visits.of(_observed(rows, 1.0, 0.05), 32) is None
+
+
+def test_batches_of_a_phase_follow_the_visits(any_backend: Backend) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2000, 2, generator=generator).where(_observed(2000, 1.0, 0.1), torch.nan)
+    table = EncodedTable(scores, torch.zeros(2000, 0, dtype=torch.int16), Layout(2), scores)
+    phase = Phase("fit", 100, 64, 1e-3, 10, 0.9)
+    objective = ObjectiveConfig(clean_share=0.0, hidden_share=0.0, impute_share=0.0)
+    parts = list(_draw_batches(table, table.observed(), None, objective, phase, any_backend, 0))
+    rare = torch.cat([table.observed()[part.rows.flatten(), 1] for part in parts])
+    assert 0.4 < float(rare.float().mean()) < 0.52  # 8 visits of a tenth, beside 0.9
+    left_out = torch.cat([(part.loss_states == CLEAN).flatten(0, 1) for part in parts])
+    assert float(left_out[rare, 0].float().mean()) == pytest.approx(7 / 8, abs=0.02)
+    assert not left_out[rare, 1].any()
+    assert not left_out[~rare].any()
+    assert all((part.states != CLEAN).all() for part in parts)
+
+
+def test_rare_columns_keep_their_correlation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten columns that 2 % of the rows hold, all the same rows, beside five that all rows hold."""
+    random = np.random.default_rng(0)
+    factor = random.normal(size=(10_000, 1))
+    values = 0.7 * factor + random.normal(size=(10_000, 15)) * 0.51**0.5
+    values[:, 5:][random.random(10_000) > 0.02] = np.nan
+    table = pd.DataFrame(values).rename(columns=str)
+    pairs = np.triu_indices(15, 1)
+    off = []
+    for evenly in (False, True):
+        if evenly:
+            monkeypatch.setattr(training_module.Visits, "of", lambda *a: None)
+        rows = MissDiff(random_state=0, steps=1500).fit(table).sample(10_000)
+        off.append(np.abs(rows.corr().to_numpy()[pairs] - 0.49).mean())
+    assert off[0] < 0.9 * off[1]
