@@ -9,7 +9,8 @@ complete table to compare with, so synthetic rows are held against the observed 
 - numbers by the Kolmogorov-Smirnov distance of each column's marginal, and by the correlation of each pair over the
   rows that hold both, 200 at least. Columns observed in fewer than 200 rows are left out of the worst one: 131 values
   and a large sample of the same law differ by 0.075 on average;
-- categories by the total variation distance of each column's marginal.
+- categories by the total variation distance of each column's marginal, and by the greatest difference of one category's
+  share.
 
 The same is measured of other real rows in place of synthetic ones: all that are no training rows, with their holes.
 ``--save`` writes bench/results/hospital_quality.{csv,md}.
@@ -27,7 +28,6 @@ from script import Steps, begin, keep, show
 from store import describe, markdown
 
 from missdiff_fast import MissDiff
-from missdiff_fast.evaluate._distances import total_variation
 from missdiff_fast.table.io import read_table
 
 _MIN_ROWS = 200
@@ -43,8 +43,10 @@ def measure(real: pd.DataFrame, other: pd.DataFrame) -> dict[str, object]:
     numbers = [c for c in real.columns if pd.api.types.is_numeric_dtype(real[c]) and real[c].nunique() > 2]
     distance = {c: float(ks_2samp(real[c].dropna(), other[c].dropna()).statistic) for c in numbers}
     worst = max((c for c in numbers if real[c].count() >= _MIN_ROWS), key=distance.__getitem__)
-    variation = {c: _variation(real[c], other[c]) for c in real.columns if c not in numbers}
-    most = max(variation, key=variation.__getitem__)
+    categories = {c: _shares(real[c], other[c]) for c in real.columns if c not in numbers}
+    variation = {c: float((one - two).abs().sum()) / 2 for c, (one, two) in categories.items()}
+    share = {c: float((one - two).abs().max()) for c, (one, two) in categories.items()}
+    most, greatest = (max(found, key=found.__getitem__) for found in (variation, share))
     want, got = (rows[numbers].corr(min_periods=_MIN_ROWS).to_numpy() for rows in (real, other))
     pairs = np.abs(want - got)[np.triu_indices(len(numbers), 1)]
     return {
@@ -54,15 +56,18 @@ def measure(real: pd.DataFrame, other: pd.DataFrame) -> dict[str, object]:
         "mean_variation": float(np.mean(list(variation.values()))),
         "worst_variation": variation[most],
         "worst_category": most,
+        "worst_share_difference": share[greatest],
+        "worst_share": greatest,
         "mean_correlation_difference": float(np.nanmean(pairs)),
         "pairs": int(np.isfinite(pairs).sum()),
     }
 
 
-def _variation(real: pd.Series, other: pd.Series) -> float:
-    cells = [column.dropna().astype(str) for column in (real, other)]
-    codes = pd.factorize(pd.concat(cells))[0]
-    return total_variation((codes[: len(cells[0])], codes[len(cells[0]) :]))
+def _shares(real: pd.Series, other: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """The share of each category of either column among the observed cells of both."""
+    shares = [column.dropna().astype(str).value_counts(normalize=True) for column in (real, other)]
+    one, two = shares[0].align(shares[1], fill_value=0.0)
+    return one, two
 
 
 def run(name: str, folder: Path, rows: int, seeds: list[int]) -> tuple[str, list[dict[str, object]]]:
