@@ -159,7 +159,7 @@ class MissDiff(Parameters):
             raise
         finally:
             self.history_ = history.frame()
-            self.training_ = pd.DataFrame(history.choices, columns=_CHOICE)
+            self.training_ = pd.DataFrame(history.choices, columns=_CHOICE, dtype=object)
         return self
 
     @plain_settings()
@@ -501,7 +501,7 @@ class MissDiff(Parameters):
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
             model._learn_columns(codec, is_array=meta["array"])
             model.history_ = pd.DataFrame(meta["history"])
-            model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE)
+            model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
             model._method.load(tensors)
         except (KeyError, TypeError, AttributeError, RuntimeError) as error:

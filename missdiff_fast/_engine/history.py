@@ -28,7 +28,7 @@ class History:
     loss: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
-    choices: list[tuple[str, int, str]] = field(default_factory=list)
+    choices: list[tuple[str, float, str]] = field(default_factory=list)
     checks: dict[int, float] = field(default_factory=dict)
     kept_steps: int | None = None  # of a first training that ended early: the length of the schedule that was kept
 
@@ -47,7 +47,7 @@ class History:
         frame = pd.DataFrame({"step": self.step, "loss": self.loss, "seconds": self.seconds})
         return frame.assign(held_back=frame["step"].map(self.checks)) if self.checks else frame
 
-    def choose(self, setting: str, value: int, reason: str) -> None:
+    def choose(self, setting: str, value: float, reason: str) -> None:
         """Add a setting that was chosen for the table, with the reason."""
         self.choices.append((setting, value, reason))
 

@@ -61,7 +61,8 @@ def choose_length(
         phase = Phase("pilot", _PILOT_STEPS, batch_size, training.learning_rate, training.warmup, training.ema)
         pace = _pace(copy.deepcopy(network), table, config, phase, backend, seed)
         left = _TRAINING_SHARE * training.budget - (time.perf_counter() - history.started)
-        further = refine.step_share * rounds + config.refits.step_share * config.refits.number
+        further = refine.step_share * rounds + config.imputer.share(len(table))
+        further += config.refits.step_share * config.refits.number
         steps = max(_PILOT_STEPS, int(left / pace / (1 + further)))
         reason = f"a budget of {training.budget:g} s, at {1e3 * pace:.2g} ms a step"
     history.choose("training.steps", steps, reason)
@@ -76,7 +77,7 @@ def as_chosen(config: Config, history: History, num_rows: int) -> Config:
     """The settings with the steps that a budget or early stopping led to; without either, the settings as they are."""
     training = config.training
     if training.budget is not None:
-        steps = next(value for setting, value, _ in history.choices if setting == "training.steps")
+        steps = next(int(value) for setting, value, _ in history.choices if setting == "training.steps")
         training = replace(training, steps=steps, budget=None)
     if history.kept_steps is not None:
         steps = min(history.kept_steps, training.resolve(num_rows)[0])

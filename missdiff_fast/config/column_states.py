@@ -8,7 +8,7 @@ from typing import Any
 from missdiff_fast._checks import check_integer
 from missdiff_fast.config.drawing import BlendConfig, CalibrationConfig, SolverConfig
 from missdiff_fast.config.table import AtomsConfig, CategoriesConfig, RelationsConfig
-from missdiff_fast.config.training import ObjectiveConfig, RefineConfig, RefitsConfig, TrainingConfig
+from missdiff_fast.config.training import ImputerConfig, ObjectiveConfig, RefineConfig, RefitsConfig, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Config:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     refine: RefineConfig = field(default_factory=RefineConfig)
+    imputer: ImputerConfig = field(default_factory=ImputerConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
     categories: CategoriesConfig = field(default_factory=CategoriesConfig)
@@ -76,6 +77,7 @@ class Config:
             objective=ObjectiveConfig(**data["objective"]),
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
+            imputer=ImputerConfig(**data["imputer"]),
             solver=SolverConfig(**data["solver"]),
             atoms=AtomsConfig(**data["atoms"]),
             categories=CategoriesConfig(**data["categories"]),

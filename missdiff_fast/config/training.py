@@ -13,8 +13,8 @@ from missdiff_fast._checks import (
     check_share,
 )
 
-_STEPS = 4000  # of tables with up to _LARGE rows
-_LARGE = 32_000
+_STEPS = 4000  # of tables with up to `LARGE` rows
+LARGE = 32_000
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class TrainingConfig:
         if batch_size is None:
             batch_size = max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
-        most = _STEPS * max(1.0, num_rows / _LARGE) ** (1 / 3)
+        most = _STEPS * max(1.0, num_rows / LARGE) ** (1 / 3)
         return steps or max(1, round(self.effort * min(most, max(500, 200 * num_rows // batch_size)))), batch_size
 
 
@@ -172,6 +172,34 @@ class RefineConfig:
         if self.rounds is not None:
             return self.rounds
         return 1 if missing <= 0.5 else 2
+
+
+@dataclass(frozen=True)
+class ImputerConfig:
+    """Training of the network that imputes; see `missdiff_fast._engine.imputer`.
+
+    After refinement it is trained further for ``step_share`` of the first training's steps. Of a table with fewer than
+    ``new_rows`` rows it is a new network, trained for ``new_share`` of them. With a share of 0 the network imputes as
+    refinement left it.
+
+    Examples
+    --------
+    >>> ImputerConfig().share(1_000), ImputerConfig().share(16_000)
+    (0.5, 0.25)
+    """
+
+    step_share: float = 0.25
+    new_rows: int = 2000
+    new_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_least("imputer.step_share", self.step_share, 0)
+        check_integer("imputer.new_rows", self.new_rows, 0)
+        check_least("imputer.new_share", self.new_share, 0)
+
+    def share(self, num_rows: int) -> float:
+        """The steps for a table with this number of rows, as a share of those of the first training."""
+        return self.new_share if num_rows < self.new_rows else self.step_share
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import pandas as pd
 import torch
@@ -15,6 +16,7 @@ from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.calibration import Calibration, calibrate
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
+from missdiff_fast._engine.imputer import train_imputer
 from missdiff_fast._engine.joint_draws import (
     JointDraws,
     affordable,
@@ -79,8 +81,7 @@ class ColumnStates(Method):
     def fit(self, table: EncodedTable, seed: int, history: History, *, verbose: bool) -> None:
         """As `Method.fit`."""
         self._use(Wide.learn(table, self.config.categories.one_hot))
-        with seeded(derive(seed, "weights")):
-            network = self._network()
+        network = self._new_network(seed, 0)
         self._networks, self._blend, self._refits, self._joint = Networks(network, network), None, [], None
         self._calibration = Calibration.none(self.atoms.layout, self.device)
         rounds = self.config.refine.rounds_for(_missing_share(table))
@@ -89,6 +90,9 @@ class ColumnStates(Method):
         trained, held_out = run_phases(
             self._networks, table, self.config, self.backend, seed, history, rounds=rounds, verbose=verbose
         )
+        config = as_chosen(self.config, history, len(table))
+        new_network = partial(self._new_network, seed, 1)
+        train_imputer(self._networks, new_network, trained, config, self.backend, seed, history, verbose=verbose)
         networks, plain = self._networks, self.wide.layout
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(networks.imputer, trained, held_out, plain, self.backend, seed)
@@ -97,7 +101,9 @@ class ColumnStates(Method):
         self._calibration = calibrate(
             networks.generator, networks.imputer, table, held_out, self.config, self.backend, seed
         )
-        config = as_chosen(self.config, history, len(table))
+        if held_out is not None and self.config.calibration.rounds:
+            level = round(float(self._calibration.sigma_min), 3)
+            history.choose("calibration.sigma_min", level, f"draws of {len(held_out):,} held-out rows")
         for m in range(config.refits.number):
             copy = refit(
                 self._networks.generator,
@@ -340,6 +346,11 @@ class ColumnStates(Method):
     def _shown(self, table: EncodedTable) -> EncodedTable:
         """The table as the network sees it."""
         return self.atoms.add(self.wide.add(table))
+
+    def _new_network(self, seed: int, number: int) -> Denoiser:
+        """A network whose weights follow from the seed of a fit and its number there."""
+        with seeded(derive(seed, "weights", number)):
+            return self._network()
 
     def _network(self) -> Denoiser:
         return Denoiser(self.atoms.layout, **vars(self.config.network)).to(self.device)
