@@ -18,15 +18,17 @@ def _table(rows: int = 300, missing: float = 0.1) -> pd.DataFrame:
     return table.mask(random.random(table.shape) < missing)
 
 
-def _chosen(model: MissDiff) -> dict[str, int]:
+def _chosen(model: MissDiff) -> dict[str, float]:
     return dict(zip(model.training_["setting"], model.training_["value"], strict=True))
 
 
 @pytest.mark.parametrize(("effort", "steps"), [("quick", 125), ("default", 500)])
 def test_effort_scales_the_steps(effort: str, steps: int) -> None:
     model = MissDiff(effort=effort, width=8, blocks=1, random_state=0).fit(_table(40))
-    assert _chosen(model) == {"training.steps": steps, "training.batch_size": 32, "refine.rounds": 1}
-    assert model.history_["step"].max() == int(steps * 1.5)
+    half = round(steps / 2)
+    expected = {"training.steps": steps, "training.batch_size": 32, "refine.rounds": 1, "imputer.steps": half}
+    assert _chosen(model) == expected
+    assert model.history_["step"].max() == steps + 2 * half
 
 
 def test_the_best_effort_is_longer_and_wider() -> None:
@@ -44,8 +46,8 @@ def test_what_the_user_sets_overrides_the_effort() -> None:
 
 def test_a_complete_table_gets_the_steps_of_refinement() -> None:
     complete, holes = (MissDiff(width=8, blocks=1, random_state=0).fit(_table(40, share)) for share in (0.0, 0.1))
-    assert complete.history_["step"].max() == holes.history_["step"].max() == 750
-    assert MissDiff(width=8, blocks=1, refine=0, random_state=0).fit(_table(40, 0.0)).history_["step"].max() == 500
+    assert complete.history_["step"].max() == holes.history_["step"].max() == 1000
+    assert MissDiff(width=8, blocks=1, refine=0, random_state=0).fit(_table(40, 0.0)).history_["step"].max() == 750
 
 
 @pytest.mark.alone
@@ -67,7 +69,7 @@ def test_refits_share_the_budget() -> None:
     assert time.perf_counter() - started < 6
     steps = _chosen(model)["training.steps"]
     further = 2 * round(round(steps * 0.5) / 2)  # of a refit, in two rounds
-    assert abs(model.history_["step"].max() - (steps + round(steps * 0.5) + 3 * further)) <= 6
+    assert abs(model.history_["step"].max() - (steps + 2 * round(steps * 0.5) + 3 * further)) <= 6
     # A slow machine leaves no time for joint draws.
     settings = {"blend.draws": "blend.draws" not in _chosen(model)}
     again = MissDiff(steps=steps, refits=3, width=16, blocks=1, settings=settings, random_state=0).fit(_table())

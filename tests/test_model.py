@@ -78,7 +78,7 @@ def model(table: pd.DataFrame) -> MissDiff:
 def test_fit_returns_itself_and_stores_what_it_learnt(model: MissDiff, table: pd.DataFrame) -> None:
     assert model.columns_ == list(table.columns)
     assert list(model.history_.columns) == ["step", "loss", "seconds"]
-    assert model.history_["step"].tolist() == [30, 45]  # one refinement of half of the steps
+    assert model.history_["step"].tolist() == [30, 45, 60]  # one refinement and the imputer, half of the steps each
     assert model.training_.iloc[0].tolist() == ["training.steps", 30, "as set"]
     assert bool(np.isfinite(model.history_["loss"]).all())
 
@@ -391,7 +391,7 @@ class TestSettings:
     def test_what_is_set_is_used(self, table: pd.DataFrame) -> None:
         settings = {"steps": 3, "batch_size": 7, "learning_rate": 1e-4, "width": 16, "blocks": 1}
         model = MissDiff(**settings, refine=0).fit(table)
-        assert model.history_["step"].tolist() == [3]
+        assert model.history_["step"].tolist() == [3, 5]  # with the imputer
         assert (model.config_.network.width, model.config_.network.blocks) == (16, 1)
         assert (model.config_.training.batch_size, model.config_.training.learning_rate) == (7, 1e-4)
 
