@@ -40,9 +40,13 @@ def _table(rows: int = 500, missing: float = 0.2) -> tuple[EncodedTable, Encoded
 class Constant(nn.Module):
     """Predicts the mean of every column, and equal probabilities."""
 
+    def __init__(self, layout: Layout = LAYOUT) -> None:
+        super().__init__()
+        self.width = layout.width + layout.num_continuous
+
     def forward(self, x: Tensor, sigma: Tensor, states: Tensor) -> Tensor:
         """As `missdiff_fast.networks.Denoiser.forward`."""
-        return torch.zeros(len(x), LAYOUT.width + LAYOUT.num_continuous)
+        return torch.zeros(len(x), self.width)
 
 
 class Oracle(nn.Module):
@@ -118,6 +122,17 @@ def test_weights_follow_the_errors(given: bool) -> None:
     assert blend is not None
     assert blend.weight.min() > 0.9
     assert fit_blend(Oracle(complete), holed, held_out, LAYOUT, ReferenceBackend(), 0) is None
+
+
+@pytest.mark.parametrize("rows", [120, 199])
+def test_a_distribution_that_fits_noise_has_little_weight(rows: int) -> None:
+    """Forty columns that nothing predicts, and a network that says so: without held-out rows, too."""
+    layout, x = Layout(40), torch.randn(rows, 40, generator=torch.Generator().manual_seed(0))
+    table = EncodedTable(x, torch.zeros(rows, 0, dtype=torch.int16), layout, x)
+    fitted = JointNormal.fit(table).predict(table.without(torch.arange(40).expand(rows, 40) % 5 == 0))
+    assert float((fitted - x)[:, ::5].square().mean()) < 0.8  # of the rows that it has learnt
+    blend = fit_blend(Constant(layout), table, None, layout, ReferenceBackend(), 0)
+    assert blend is None or float(blend.weight.mean()) < 0.15
 
 
 def test_weights_are_learnt_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,11 @@ from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.joint_normal import JointNormal, has_features
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.refinement import MIN_ROWS_TO_HOLD_OUT
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 _ROWS = 8192  # whose predictions are in memory at a time
+_PARTS = 5  # of a table of very few rows
 _PRIOR_STD = 0.25  # of the weights of columns about that of all columns
 
 
@@ -94,7 +96,7 @@ def fit_blend(
     table : EncodedTable
         The rows it was trained on, with the columns of the atoms.
     held_out : EncodedTable, optional
-        Rows it was not trained on. Without them the weights are those on the training rows, which favour the network.
+        Rows it was not trained on. Without them the weights are those on the training rows.
     plain : Layout
         The table's without atoms.
     backend : Backend
@@ -111,7 +113,7 @@ def fit_blend(
     C, J = plain.num_continuous, plain.num_columns
     sums = torch.zeros((3, J), dtype=torch.float64, device=table.device)
     count = torch.zeros(J, dtype=torch.float64, device=table.device)
-    for truth, hidden, ours, theirs in _predictions(network, joint, held_out or table, plain, backend, seed):
+    for truth, hidden, ours, theirs in _all_predictions(network, joint, table, held_out, plain, backend, seed):
         gap, error = theirs - ours, truth - ours
         for i, product in enumerate((error * gap, gap * gap, error * error)):
             sums[i] += _by_column(product, plain).where(hidden, 0.0).sum(0)
@@ -126,6 +128,28 @@ def fit_blend(
         weight[kind] = ((agreement + prior * common) / (evidence + prior)).clamp(0, 1).float()
     weight *= has_features(plain, table.device)
     return Blend(joint, weight) if bool(weight.any()) else None
+
+
+def _all_predictions(
+    network: nn.Module,
+    joint: JointNormal,
+    table: EncodedTable,
+    held_out: EncodedTable | None,
+    plain: Layout,
+    backend: Backend,
+    seed: int,
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """As `_predictions`, of the held-out rows, or else of the training rows.
+
+    A joint distribution fits fewer than 200 rows too closely to tell anything: one of the others predicts each fifth.
+    """
+    if held_out is not None or len(table) >= MIN_ROWS_TO_HOLD_OUT:
+        yield from _predictions(network, joint, held_out or table, plain, backend, seed)
+        return
+    part = torch.arange(len(table), device=table.device) % _PARTS
+    for k in range(_PARTS):
+        others, own = (table.rows(rows.nonzero()[:, 0]) for rows in (part != k, part == k))
+        yield from _predictions(network, JointNormal.fit(others.leading(plain)), own, plain, backend, seed)
 
 
 def _predictions(
