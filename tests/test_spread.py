@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -92,9 +93,9 @@ def test_draws_of_missing_cells_alone_end_at_that_level(tmp_path: Path) -> None:
 
     before, calibration = rows(), model._method._calibration  # type: ignore[attr-defined]
     assert 0.15 <= float(calibration.sigma_min) <= 0.4
-    told = model.training_.set_index("setting").loc["calibration.sigma_min"]
+    told = model.training_.set_index("setting").loc["last noise level of draws"]
     assert told["value"] == round(float(calibration.sigma_min), 3)
-    assert told["reason"].endswith("held-out rows")
+    assert re.fullmatch(r"from 0\.15 to 0\.4, by \d+ held-out rows; of too few the lowest", told["reason"])
     model.save(tmp_path / "m")
     loaded = MissDiff.load(tmp_path / "m")._method._calibration.sigma_min  # type: ignore[attr-defined]
     assert torch.equal(loaded, calibration.sigma_min)
@@ -121,6 +122,6 @@ def test_without_held_out_rows_or_calibration_the_level_is_the_solvers() -> None
         model = MissDiff(steps=5, width=16, random_state=0, settings={"calibration.rounds": rounds}).fit(table)
         calibration = model._method._calibration  # type: ignore[attr-defined]
         assert calibration.solver(SolverConfig()) == SolverConfig()
-        assert "calibration.sigma_min" not in set(model.training_["setting"])
+        assert "last noise level of draws" not in set(model.training_["setting"])
     with pytest.raises(ValueError, match=r"calibration\.sigma_min must be greater than 0"):
         MissDiff(settings={"calibration.sigma_min": 0}).fit(complete)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import missdiff_fast._engine.training as training_module
+import missdiff_fast._engine.visits as visits_module
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.phase import Phase
@@ -31,11 +32,11 @@ def test_rows_of_even_columns_are_visited_equally_often(shares: tuple[float, ...
 def test_a_row_is_visited_by_its_rarest_column() -> None:
     observed = torch.ones((1000, 4), dtype=torch.bool)
     observed[200:, 1] = False  # five times as rare
-    observed[:900, 2] = False  # ten times, and at most eight are told apart
+    observed[:950, 2] = False  # twenty times, and at most eight are told apart
     observed[600:, 3] = False  # not rare
     visits = Visits.of(observed, 32)
     assert visits is not None
-    assert visits.rows[[0, 500, 950]].tolist() == [5.0, 1.0, 8.0]
+    assert visits.rows[[0, 500, 980]].tolist() == [5.0, 1.0, 8.0]
     assert visits.columns.tolist() == [1.0, 5.0, 8.0, 1.0]
 
 
@@ -66,7 +67,45 @@ def test_each_cell_of_a_column_is_equally_often_in_the_loss() -> None:
     assert count[observed[:, 1], 1].mean() > 3 * count[:, 0].mean()
 
 
-@pytest.mark.parametrize("rows", [20, 90])
+def test_rare_columns_that_most_rows_hold_do_not_crowd_out_the_others() -> None:
+    """Each row holds one of 20 columns: more visits to all of them are more to none."""
+    number = torch.arange(4000)
+    observed = torch.cat([torch.ones(4000, 1, dtype=torch.bool), number[:, None] % 20 == torch.arange(20)], 1)
+    assert Visits.of(observed, 64) is None
+    observed[number % 10 < 3, 1:] = False
+    assert Visits.of(observed, 64) is None
+    observed[number % 10 < 5, 1:] = False  # half of the rows hold one
+    visits = Visits.of(observed, 64)
+    assert visits is not None
+    assert visits.rows.unique().tolist() == [1.0, 3.0]  # 2.0^2 < 1.5 * 3, but of four visits 2.5^2 > 1.5 * 4
+    assert visits.columns[0] == 1
+
+
+def test_drawn_cells_count_as_often_as_observed_ones() -> None:
+    """A column all of whose observers hold a rare one is learnt in rows that do not observe it too."""
+    number = torch.arange(4000)
+    panels = torch.stack([(number >= first) & (number < first + 700) for first in (0, 700, 1400)], 1)
+    observed = torch.cat([number[:, None] >= 0, number[:, None] < 2100, panels], 1)
+    alone, filled = (Visits.of(observed, 64, cells) for cells in (None, torch.tensor([True, True, *[False] * 3])))
+    assert alone is not None
+    assert filled is not None
+    assert alone.columns.tolist() == [1, 3, 3, 3, 3]
+    assert filled.columns.tolist() == [1, 1, 3, 3, 3]
+    assert torch.equal(alone.rows, filled.rows)
+
+
+def test_wide_and_long_tables_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = _observed(3000, 1.0, 0.1, 0.9, 0.03)
+    whole = Visits.of(observed, 64)
+    monkeypatch.setattr(visits_module, "_CELLS", 400)
+    pieces = Visits.of(observed, 64)
+    assert whole is not None
+    assert pieces is not None
+    assert torch.equal(whole.rows, pieces.rows)
+    assert torch.equal(whole.columns, pieces.columns)
+
+
+@pytest.mark.parametrize("rows", [20, 90, 127])  # of 127, a row may be visited twice
 def test_tables_of_few_batches_are_visited_evenly(rows: int) -> None:
     assert Visits.of(_observed(rows, 1.0, 0.05), 32) is None
 

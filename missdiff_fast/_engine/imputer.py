@@ -7,20 +7,23 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from missdiff_fast._engine.history import History
+from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.refinement import Networks
 from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
-from missdiff_fast.config.training import LARGE
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
+
+_LEAST_STEPS = 200  # of a new network
 
 
 def train_imputer(
     networks: Networks,
     new_network: Callable[[], Denoiser],
     table: EncodedTable,
+    held_out: EncodedTable | None,
     config: Config,
     backend: Backend,
     seed: int,
@@ -31,7 +34,9 @@ def train_imputer(
     """Train the network that imputes, and nothing else: known cells are clean, others hidden, and none is noisy.
 
     Of many rows it is a copy of the imputer so far, trained further. Of few rows it is a new network: what imputation
-    needs is learnt in fewer steps than what drawing needs, and after more steps it fits the training rows alone.
+    needs is learnt in fewer steps than what drawing needs, and after more steps it fits the training rows alone. The
+    new network is kept if its loss on cells hidden in the held-out rows is not greater than the former imputer's. For
+    fewer than 200 steps there is none.
 
     Parameters
     ----------
@@ -41,6 +46,8 @@ def train_imputer(
         Makes a new network, whose weights follow from the seed.
     table : EncodedTable
         The rows that the networks were trained on.
+    held_out : EncodedTable, optional
+        Rows that they were not trained on. Without them a new network is always kept.
     config : Config
         Settings: ``imputer``, ``objective`` and ``training``, with the steps that were taken.
     backend : Backend
@@ -58,12 +65,11 @@ def train_imputer(
         Training diverged.
     """
     training, imputer = config.training, config.imputer
-    # More rows than these need more steps to draw well, but not to impute.
-    steps, batch_size = training.resolve(min(len(table), LARGE))
+    steps, batch_size = training.resolve(len(table))
     steps = round(steps * imputer.share(len(table)))
     if steps == 0:
         return
-    new = len(table) < imputer.new_rows
+    new = len(table) < imputer.new_rows and steps >= _LEAST_STEPS
     network = new_network() if new else copy.deepcopy(networks.imputer)
     phase = Phase(
         name="imputer",
@@ -76,5 +82,13 @@ def train_imputer(
     )
     objective = replace(config.objective, clean_share=0.0, hidden_share=0.0, impute_share=1.0)
     train(network, table, objective, phase, backend, seed, history, verbose=verbose)
+    reason = "training further"
+    if new:
+        reason = "a new network, of few rows"
+        if held_out is not None and probe_loss(network, held_out, backend, seed) > probe_loss(
+            networks.imputer, held_out, backend, seed
+        ):
+            history.choose("imputer.steps", steps, f"{reason}: not kept, its loss on held-out rows was greater")
+            return
     networks.imputer = network
-    history.choose("imputer.steps", steps, "a new network, of few rows" if new else "training further")
+    history.choose("imputer.steps", steps, reason)

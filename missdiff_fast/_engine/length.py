@@ -100,8 +100,13 @@ def spare_seconds(config: Config, history: History) -> float:
 
 
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:
-    """Seconds of a training step: those of the second of two short trainings, because the first also warms up."""
-    for _ in range(2):
+    """Seconds of a training step: the difference of a long and a short training, after one that warms up.
+
+    What a training costs before its first step, which grows with the table, is none of a step.
+    """
+    seconds = []
+    for steps in (phase.steps, _PILOT_STEPS // 5, phase.steps + _PILOT_STEPS // 5):
         started = time.perf_counter()
-        train(network, table, config.objective, phase, backend, seed, History())
-    return max((time.perf_counter() - started) / phase.steps, 1e-6)
+        train(network, table, config.objective, replace(phase, steps=steps), backend, seed, History())
+        seconds.append(time.perf_counter() - started)
+    return max((seconds[2] - seconds[1]) / phase.steps, 1e-6)

@@ -36,7 +36,8 @@ class Networks:
     generator : Denoiser
         Draws rows: the latest weights that passed.
     imputer : Denoiser
-        Imputes: the weights with the least loss on held-out rows; without held-out rows, the generator.
+        Imputes: of the phases' weights those with the least loss on held-out rows, or without such rows the generator,
+        until `train_imputer` replaces them.
     """
 
     generator: Denoiser

@@ -11,6 +11,7 @@ from missdiff_fast._engine.history import History, Progress
 from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend, Stepper
 from missdiff_fast._engine.random import derive, make_key
+from missdiff_fast._engine.visits import Visits
 from missdiff_fast.config import Config, ObjectiveConfig
 from missdiff_fast.diffusion.objective import column_weights, draw_sigma, draw_states
 from missdiff_fast.diffusion.schedule import noise_weight
@@ -36,8 +37,11 @@ def early_stop(
     patience, objective = config.training.patience, config.objective
     if held_back is None or patience is None:
         return None
-    weights = column_weights(table.observed(), objective.column_power, objective.column_cap).to(table.continuous.dtype)
-    rows = phase.steps * min(phase.batch_size, len(table))
+    observed, batch_size = table.observed(), min(phase.batch_size, len(table))
+    weights = column_weights(observed, objective.column_power, objective.column_cap)
+    if (visits := Visits.of(observed, batch_size)) is not None:  # the cells of a column are so many times in the loss
+        weights = weights * visits.columns
+    weights, rows = weights.to(table.continuous.dtype), phase.steps * batch_size
     return EarlyStop(HeldBackLoss(held_back, objective, weights, backend, seed, rows), phase, patience, history)
 
 

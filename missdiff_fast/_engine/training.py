@@ -136,14 +136,14 @@ def _draw_batches(
     device, columns = table.device, table.layout.num_columns
     generator = torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
     size = min(phase.batch_size, len(table))
-    visits = Visits.of(observed, size)
+    trusted = observed.double().mean(0) >= phase.trusted_rate
+    visits = Visits.of(observed, size, None if filled is None else trusted)
     order = batches(len(table), size, generator) if visits is None else visits.order(size, generator)
     of_states, of_levels, of_visits = (
         make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels", "visits")
     )
     noise_seed = make_key(derive(seed, "noise"), 0, device)[0]
     complete = table if filled is None else filled
-    trusted = observed.double().mean(0) >= phase.trusted_rate
     widest = max(1, table.layout.width + 2 * columns)
     at_once = max(1, min(_DRAWN_ROWS[device.type], _DRAWN_CELLS // widest) // size)
     for first in range(0, phase.steps, at_once):
@@ -160,7 +160,8 @@ def _draw_batches(
             learnt = seen | (shown & (states == NOISY) & trusted & (sigma[:, None] > phase.trusted_sigma))
             loss_states = states.masked_fill(~learnt, CLEAN)
         if visits is not None:
-            counted = visits.counted(rows, backend.uniform(number, columns, of_visits))
+            chance = table.layout.with_partners(backend.uniform(number, columns, of_visits))
+            counted = visits.counted(rows, chance)
             loss_states = loss_states.masked_fill(~counted, CLEAN)
         steps = torch.arange(len(rows) // size, device=device) + (phase.first_step + first)
         keys = torch.stack([noise_seed.expand(len(steps)), steps], 1)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 _UNEVEN = 2.0  # the most observed column's cells, as a multiple of a column's, beyond which that column is rare
 _MOST = 8.0  # visits of a row for each visit of one without rare columns
+_LOSS = 1.5  # greatest loss of visits of rows without rare columns, as a multiple of what those with them gain
+_CELLS = 1 << 22  # of the table at a time
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Visits:
     rows : Tensor
         Visits of each row, those of rows without rare columns being 1: float64 ``[N]``.
     columns : Tensor
-        Visits at which a column's cell is in the loss: float64 ``[J]``, at most those of any row that observes it.
+        Visits at which a column's cell is in the loss: float64 ``[J]``, at most those of any row that has one.
 
     Examples
     --------
@@ -40,30 +42,38 @@ class Visits:
     columns: Tensor
 
     @classmethod
-    def of(cls, observed: Tensor, batch_size: int) -> Visits | None:
+    def of(cls, observed: Tensor, batch_size: int, filled: Tensor | None = None) -> Visits | None:
         """From the observed cells, bool ``[N, J]``; None where rows are visited equally often.
 
-        These are tables whose columns are all observed at least half as often as the most observed one, and those of
-        too few rows for a batch to hold none twice.
+        These are tables whose columns are all observed at least half as often as the most observed one, those of too
+        few rows, and those of which so many rows hold a rare column that more visits to them are more to few. Of the
+        columns ``filled``, bool ``[J]``, cells that are not observed are in the loss too.
         """
-        share = observed.double().mean(0)
-        # A row is repeated less often than there are batches.
+        # A row has fewer visits in a pass than there are batches, so that no batch needs it twice.
         most = min(_MOST, len(observed) // batch_size - 1)
         if most <= _UNEVEN:
             return None
-        rows = torch.ones(len(observed), dtype=torch.float64, device=observed.device)
+        share = observed.sum(0) / len(observed)
         rarity = (share.max() / share.clamp(min=1e-12)).clamp(max=most)
-        rare = ((rarity > _UNEVEN) & (share > 0)).nonzero()[:, 0].tolist()
-        if not rare:
+        rarity = torch.where((rarity > _UNEVEN) & (share > 0), rarity, 1.0)
+        pieces = observed.split(max(1, _CELLS // max(1, observed.shape[1])))
+        rows = torch.cat([torch.where(piece, rarity, 1.0).amax(1) for piece in pieces]).double()
+        # Of as many visits in all, rows with the rarest column get most / mean times as many, rows without 1 / mean.
+        while most > _UNEVEN and float(rows.clamp(max=most).mean()) ** 2 > _LOSS * most:
+            most -= 1
+        rows = rows.clamp(max=most)
+        if most <= _UNEVEN or bool((rows == rows[0]).all()):
             return None
-        for j in rare:
-            rows = torch.where(observed[:, j], rows.clamp(min=rarity[j]), rows)
-        return cls(rows, torch.stack([rows.masked_fill(~cells, torch.inf).amin() for cells in observed.T]))
+        least = torch.full_like(rarity, torch.inf, dtype=torch.float64)
+        for piece, visits in zip(pieces, rows.split(len(pieces[0])), strict=True):
+            has = piece if filled is None else piece | filled
+            least = torch.minimum(least, torch.where(has, visits[:, None], torch.inf).amin(0))
+        return cls(rows, least.nan_to_num(posinf=1.0))
 
     def order(self, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
         """Row numbers of endless batches, int64 ``[batch_size]`` each, without repetition.
 
-        In a pass of N visits a row gets its share of them, rounded up or down at random.
+        In each pass through the batches a row gets its share of the visits, rounded up or down at random.
         """
         rows = self.rows.cpu()
         count = len(rows) // batch_size
@@ -81,4 +91,4 @@ class Visits:
 
         ``uniform`` are random numbers in [0, 1), of that shape.
         """
-        return uniform * self.rows[rows, None] < self.columns
+        return uniform < (self.columns / self.rows[rows, None]).to(uniform.dtype)

@@ -13,8 +13,13 @@ from missdiff_fast._checks import (
     check_share,
 )
 
-_STEPS = 4000  # of tables with up to `LARGE` rows
-LARGE = 32_000
+_STEPS = 4000  # of tables with up to `_LARGE` rows
+_LARGE = 32_000
+
+
+def _growth(num_rows: int) -> float:
+    """The steps of large tables, as a multiple of those of one with up to `_LARGE` rows."""
+    return max(1.0, num_rows / _LARGE) ** (1 / 3)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class TrainingConfig:
         if batch_size is None:
             batch_size = max(32, min(256, 1 << max(num_rows // 8, 1).bit_length() - 1))
         steps = self.steps or (self.epochs and max(1, self.epochs * num_rows // batch_size))
-        most = _STEPS * max(1.0, num_rows / LARGE) ** (1 / 3)
+        most = _STEPS * _growth(num_rows)
         return steps or max(1, round(self.effort * min(most, max(500, 200 * num_rows // batch_size)))), batch_size
 
 
@@ -178,14 +183,14 @@ class RefineConfig:
 class ImputerConfig:
     """Training of the network that imputes; see `missdiff_fast._engine.imputer`.
 
-    After refinement it is trained further for ``step_share`` of the first training's steps. Of a table with fewer than
-    ``new_rows`` rows it is a new network, trained for ``new_share`` of them. With a share of 0 the network imputes as
-    refinement left it.
+    It is trained last, further for ``step_share`` of the steps that `TrainingConfig.resolve` chooses for the rows, and
+    of more than 32,000 rows for no more than of these. Of fewer than ``new_rows`` rows it is a new network, trained for
+    ``new_share`` of them. With a share of 0 the network imputes as the trainings before left it.
 
     Examples
     --------
-    >>> ImputerConfig().share(1_000), ImputerConfig().share(16_000)
-    (0.5, 0.25)
+    >>> [ImputerConfig().share(rows) for rows in (1_000, 16_000, 256_000)]
+    [0.5, 0.25, 0.125]
     """
 
     step_share: float = 0.25
@@ -198,8 +203,13 @@ class ImputerConfig:
         check_least("imputer.new_share", self.new_share, 0)
 
     def share(self, num_rows: int) -> float:
-        """The steps for a table with this number of rows, as a share of those of the first training."""
-        return self.new_share if num_rows < self.new_rows else self.step_share
+        """The steps for a table with this number of rows, as a share of those that are chosen for it.
+
+        More rows need more steps to be drawn well, but not to be imputed well.
+        """
+        if num_rows < self.new_rows:
+            return self.new_share
+        return self.step_share / _growth(num_rows)
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,9 @@ class ColumnStates(Method):
         )
         config = as_chosen(self.config, history, len(table))
         new_network = partial(self._new_network, seed, 1)
-        train_imputer(self._networks, new_network, trained, config, self.backend, seed, history, verbose=verbose)
+        train_imputer(
+            self._networks, new_network, trained, held_out, config, self.backend, seed, history, verbose=verbose
+        )
         networks, plain = self._networks, self.wide.layout
         if self.config.blend.applies(len(trained), num_features(plain)):
             self._blend = fit_blend(networks.imputer, trained, held_out, plain, self.backend, seed)
@@ -102,8 +104,9 @@ class ColumnStates(Method):
             networks.generator, networks.imputer, table, held_out, self.config, self.backend, seed
         )
         if held_out is not None and self.config.calibration.rounds:
-            level = round(float(self._calibration.sigma_min), 3)
-            history.choose("calibration.sigma_min", level, f"draws of {len(held_out):,} held-out rows")
+            levels = f"from {self.config.solver.sigma_min:g} to {self.config.calibration.sigma_min:g}"
+            reason = f"{levels}, by {len(held_out):,} held-out rows; of too few the lowest"
+            history.choose("last noise level of draws", round(float(self._calibration.sigma_min), 3), reason)
         for m in range(config.refits.number):
             copy = refit(
                 self._networks.generator,
