@@ -82,8 +82,8 @@ class MissDiff(Parameters):
         begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones. With
         ``training.patience`` also held_back, the loss on held-back rows, NaN where it was not measured.
     training_ : DataFrame
-        setting, value and reason: what was chosen for the table, above all the length of training. A training that ended early has
-        a row "steps of fit" with the steps that it took.
+        setting, value and reason: what was chosen for the table, above all the length of training. A training that
+        ended early has a row "steps of fit" with the steps that it took.
     columns_ : list
         The names of the columns; those of an array are x0, x1, ...
     n_features_in_ : int
