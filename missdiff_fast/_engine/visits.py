@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 _UNEVEN = 2.0  # the most observed column's cells, as a multiple of a column's, beyond which that column is rare
-_MOST = 8.0  # visits of a row for each visit of one without rare columns
-_LOSS = 1.5  # greatest loss of visits of rows without rare columns, as a multiple of what those with them gain
+_MOST = 4.0  # visits of a row for each visit of one without rare columns
+_LOSS = 1.3  # greatest loss of visits of rows without rare columns, as a multiple of what those with them gain
 _CELLS = 1 << 22  # of the table at a time
 
 
