@@ -490,7 +490,7 @@ class MissDiff(Parameters):
         ...     MissDiff(steps=2, refine=0, random_state=0).fit(table).save(path)
         ...     model = MissDiff.load(path, device="cpu")
         >>> model.columns_, model.history_["step"].tolist()
-        (['x'], [2])
+        (['x'], [2, 3])
         """
         meta, tensors = checkpoint.read(path)
         try:
