@@ -24,6 +24,12 @@ def _observed(rows: int = 2000, *shares: float) -> torch.Tensor:
     return torch.rand((rows, len(shares)), generator=generator) < torch.tensor(shares)
 
 
+def _panel(rows: int = 2000, *shares: float) -> torch.Tensor:
+    """As `_observed`, with another column beside each but the first, which the same rows hold."""
+    observed = _observed(rows, *shares)
+    return torch.cat([observed, observed[:, 1:]], 1)
+
+
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (0.8, 0.8, 0.75), (0.3, 0.3), (0.9, 0.5), (0.9, 0.0)])
 def test_rows_of_even_columns_are_visited_equally_often(shares: tuple[float, ...]) -> None:
     assert Visits.of(_observed(2000, *shares), 64) is None
@@ -34,14 +40,15 @@ def test_a_row_is_visited_by_its_rarest_column() -> None:
     observed[400:, 1] = False  # two and a half times as rare
     observed[:950, 2] = False  # twenty times, and at most four are told apart
     observed[600:, 3] = False  # not rare
+    observed = torch.cat([observed, observed[:, 1:3]], 1)
     visits = Visits.of(observed, 32)
     assert visits is not None
     assert visits.rows[[0, 500, 980]].tolist() == [2.5, 1.0, 4.0]
-    assert visits.columns.tolist() == [1.0, 2.5, 4.0, 1.0]
+    assert visits.columns.tolist() == [1.0, 2.5, 4.0, 1.0, 2.5, 4.0]
 
 
 def test_rows_are_visited_in_proportion_and_once_in_a_batch() -> None:
-    visits = Visits.of(_observed(1000, 1.0, 0.03, 0.2), 50)
+    visits = Visits.of(_panel(1000, 1.0, 0.03, 0.2), 50)
     assert visits is not None
     order = visits.order(50, torch.Generator().manual_seed(0))
     taken = [next(order) for _ in range(4000)]
@@ -53,24 +60,25 @@ def test_rows_are_visited_in_proportion_and_once_in_a_batch() -> None:
 
 
 def test_each_cell_of_a_column_is_equally_often_in_the_loss() -> None:
-    observed = _observed(500, 1.0, 0.1, 0.3)
+    observed = _panel(500, 1.0, 0.1, 0.3)
     visits = Visits.of(observed, 20)
     assert visits is not None
     generator = torch.Generator().manual_seed(0)
-    order, count = visits.order(20, generator), torch.zeros(500, 3)
+    order, count = visits.order(20, generator), torch.zeros(500, 5)
     for _ in range(10_000):
         rows = next(order)
-        count[rows] += visits.counted(rows, torch.rand(20, 3, generator=generator))
-    for j in range(3):
+        count[rows] += visits.counted(rows, torch.rand(20, 5, generator=generator))
+    for j in range(5):
         cells = count[observed[:, j], j]
         torch.testing.assert_close(cells / cells.mean(), torch.ones(len(cells)), rtol=0, atol=0.25)  # 4.5 deviations
     assert count[observed[:, 1], 1].mean() > 3 * count[:, 0].mean()
 
 
 def test_rare_columns_that_most_rows_hold_do_not_crowd_out_the_others() -> None:
-    """Each row holds one of 20 columns: more visits to all of them are more to none."""
+    """Each row holds two of 40 columns: more visits to all of them are more to none."""
     number = torch.arange(4000)
-    observed = torch.cat([torch.ones(4000, 1, dtype=torch.bool), number[:, None] % 20 == torch.arange(20)], 1)
+    each = number[:, None] % 20 == torch.arange(20)
+    observed = torch.cat([torch.ones(4000, 1, dtype=torch.bool), each, each], 1)
     assert Visits.of(observed, 64) is None
     observed[number % 10 < 3, 1:] = False
     assert Visits.of(observed, 64) is None
@@ -81,21 +89,33 @@ def test_rare_columns_that_most_rows_hold_do_not_crowd_out_the_others() -> None:
     assert visits.columns[0] == 1
 
 
+def test_rare_columns_that_do_not_meet_are_visited_evenly() -> None:
+    number = torch.arange(4000)
+    apart = torch.cat([number[:, None] >= 0, number[:, None] % 20 == torch.arange(5)], 1)
+    assert Visits.of(apart, 64) is None
+    both = torch.cat([apart, apart[:, 1:]], 1)
+    assert Visits.of(both, 64) is not None
+    # The atoms of a column are no column that it meets.
+    assert Visits.of(both, 64, whole=torch.tensor([True] * 6 + [False] * 5)) is None
+
+
 def test_drawn_cells_count_as_often_as_observed_ones() -> None:
     """A column all of whose observers hold a rare one is learnt in rows that do not observe it too."""
     number = torch.arange(4000)
     panels = torch.stack([(number >= first) & (number < first + 600) for first in (0, 600, 1200)], 1)
-    observed = torch.cat([number[:, None] % 10 < 9, number[:, None] < 1800, panels], 1)
-    alone, filled = (Visits.of(observed, 64, cells) for cells in (None, torch.tensor([True, True, *[False] * 3])))
+    observed = torch.cat([number[:, None] % 10 < 9, number[:, None] < 1800, panels, panels], 1)
+    alone, filled = (
+        Visits.of(observed, 64, filled=cells) for cells in (None, torch.tensor([True, True, *[False] * 6]))
+    )
     assert alone is not None
     assert filled is not None
-    assert alone.columns.tolist() == [1, 3, 3, 3, 3]
-    assert filled.columns.tolist() == [1, 1, 3, 3, 3]
+    assert alone.columns.tolist() == [1, *[3] * 7]
+    assert filled.columns.tolist() == [1, 1, *[3] * 6]
     assert torch.equal(alone.rows, filled.rows)
 
 
 def test_wide_and_long_tables_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    observed = _observed(3000, 1.0, 0.1, 0.9, 0.03)
+    observed = _panel(3000, 1.0, 0.1, 0.9, 0.03)
     whole = Visits.of(observed, 64)
     monkeypatch.setattr(visits_module, "_CELLS", 400)
     pieces = Visits.of(observed, 64)
@@ -107,13 +127,13 @@ def test_wide_and_long_tables_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("rows", [20, 90, 127])  # of 127, a row may be visited twice
 def test_tables_of_few_batches_are_visited_evenly(rows: int) -> None:
-    assert Visits.of(_observed(rows, 1.0, 0.05), 32) is None
+    assert Visits.of(_panel(rows, 1.0, 0.05), 32) is None
 
 
 def test_batches_of_a_phase_follow_the_visits(any_backend: Backend) -> None:
     generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(2000, 2, generator=generator).where(_observed(2000, 1.0, 0.1), torch.nan)
-    table = EncodedTable(scores, torch.zeros(2000, 0, dtype=torch.int16), Layout(2), scores)
+    scores = torch.randn(2000, 3, generator=generator).where(_panel(2000, 1.0, 0.1), torch.nan)
+    table = EncodedTable(scores, torch.zeros(2000, 0, dtype=torch.int16), Layout(3), scores)
     phase = Phase("fit", 100, 64, 1e-3, 10, 0.9)
     objective = ObjectiveConfig(clean_share=0.0, hidden_share=0.0, impute_share=0.0)
     parts = list(_draw_batches(table, table.observed(), None, objective, phase, any_backend, 0))
@@ -137,7 +157,7 @@ def test_rare_columns_keep_their_correlation(monkeypatch: pytest.MonkeyPatch) ->
     off = []
     for evenly in (False, True):
         if evenly:
-            monkeypatch.setattr(training_module.Visits, "of", lambda *a: None)
+            monkeypatch.setattr(training_module.Visits, "of", lambda *a, **_: None)
         rows = MissDiff(random_state=0, steps=1500).fit(table).sample(10_000)
         off.append(np.abs(rows.corr().to_numpy()[pairs] - 0.49).mean())
-    assert off[0] < 0.9 * off[1]
+    assert off[0] < 0.95 * off[1]

@@ -39,7 +39,9 @@ def early_stop(
         return None
     observed, batch_size = table.observed(), min(phase.batch_size, len(table))
     weights = column_weights(observed, objective.column_power, objective.column_cap)
-    if (visits := Visits.of(observed, batch_size)) is not None:  # the cells of a column are so many times in the loss
+    if (
+        visits := Visits.of(observed, batch_size, whole=table.layout.whole(table.device))
+    ) is not None:  # the cells of a column are so many times in the loss
         weights = weights * visits.columns
     weights, rows = weights.to(table.continuous.dtype), phase.steps * batch_size
     return EarlyStop(HeldBackLoss(held_back, objective, weights, backend, seed, rows), phase, patience, history)

@@ -137,7 +137,8 @@ def _draw_batches(
     generator = torch.Generator().manual_seed(derive(seed, "batches", phase.first_step))
     size = min(phase.batch_size, len(table))
     trusted = observed.double().mean(0) >= phase.trusted_rate
-    visits = Visits.of(observed, size, None if filled is None else trusted)
+    whole = table.layout.whole(device)
+    visits = Visits.of(observed, size, whole=whole, filled=None if filled is None else trusted)
     order = batches(len(table), size, generator) if visits is None else visits.order(size, generator)
     of_states, of_levels, of_visits = (
         make_key(derive(seed, purpose), phase.first_step, device) for purpose in ("states", "levels", "visits")

@@ -11,6 +11,7 @@ from torch import Tensor
 _UNEVEN = 2.0  # the most observed column's cells, as a multiple of a column's, beyond which that column is rare
 _MOST = 4.0  # visits of a row for each visit of one without rare columns
 _LOSS = 1.3  # greatest loss of visits of rows without rare columns, as a multiple of what those with them gain
+_MEETING = 2.0  # least number of rare columns that a row with any has, on average
 _CELLS = 1 << 22  # of the table at a time
 
 
@@ -31,23 +32,36 @@ class Visits:
 
     Examples
     --------
-    >>> observed = torch.ones(200, 2, dtype=torch.bool)
-    >>> observed[50:, 1] = False  # a quarter observes the second column
+    >>> observed = torch.ones(200, 3, dtype=torch.bool)
+    >>> observed[50:, 1:] = False  # a quarter observes the second column and the third
     >>> visits = Visits.of(observed, batch_size=10)
     >>> visits.rows[[0, 199]].tolist(), visits.columns.tolist()
-    ([4.0, 1.0], [1.0, 4.0])
+    ([4.0, 1.0], [1.0, 4.0, 4.0])
     """
 
     rows: Tensor
     columns: Tensor
 
     @classmethod
-    def of(cls, observed: Tensor, batch_size: int, filled: Tensor | None = None) -> Visits | None:
+    def of(
+        cls, observed: Tensor, batch_size: int, *, whole: Tensor | None = None, filled: Tensor | None = None
+    ) -> Visits | None:
         """From the observed cells, bool ``[N, J]``; None where rows are visited equally often.
 
-        These are tables whose columns are all observed at least half as often as the most observed one, those of too
-        few rows, and those of which so many rows hold a rare column that more visits to them are more to few. Of the
-        columns ``filled``, bool ``[J]``, cells that are not observed are in the loss too.
+        These are tables whose columns are all observed at least half as often as the most observed one, those whose
+        rare columns seldom meet in a row, those of too few rows, and those of which so many rows hold a rare column
+        that more visits to them are more to few.
+
+        Parameters
+        ----------
+        observed : Tensor
+            bool ``[N, J]``.
+        batch_size : int
+            Rows of a step.
+        whole : Tensor, optional
+            The columns that are no part of another, such as its atoms: bool ``[J]``, all by default.
+        filled : Tensor, optional
+            The columns whose cells are in the loss where they are not observed, too: bool ``[J]``, none by default.
         """
         # A row has fewer visits in a pass than there are batches, so that no batch needs it twice.
         most = min(_MOST, len(observed) // batch_size - 1)
@@ -56,6 +70,10 @@ class Visits:
         share = observed.sum(0) / len(observed)
         rarity = (share.max() / share.clamp(min=1e-12)).clamp(max=most)
         rarity = torch.where((rarity > _UNEVEN) & (share > 0), rarity, 1.0)
+        rare = rarity > 1 if whole is None else (rarity > 1) & whole
+        counts = observed[:, rare].sum(1)
+        if float(counts.sum()) < _MEETING * float((counts > 0).sum()) or not bool(rare.any()):
+            return None
         pieces = observed.split(max(1, _CELLS // max(1, observed.shape[1])))
         rows = torch.cat([torch.where(piece, rarity, 1.0).amax(1) for piece in pieces]).double()
         # Of as many visits in all, rows with the rarest column get most / mean times as many, rows without 1 / mean.

@@ -99,6 +99,16 @@ class Layout:
         places = torch.tensor(self.partners, device=x.device) + (x.shape[1] - self.num_columns)
         return torch.cat([x[:, : -len(self.partners)], x[:, places]], 1)
 
+    def whole(self, device: torch.device | None = None) -> Tensor:
+        """Which of the J columns are no part of another, as its atoms or residual are: bool ``[J]``.
+
+        >>> Layout(1, (2, 2), (0,)).whole().tolist()
+        [True, True, False]
+        """
+        whole = torch.arange(self.num_columns, device=device) < self.num_columns - len(self.partners)
+        whole[self.residuals()] = False
+        return whole
+
     def with_residuals(self, states: Tensor) -> Tensor:
         """States ``[B, J]`` in which each residual, with its partners, has the least clean state of its parents."""
         if not self.parents:
