@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import missdiff_fast._engine.imputer as imputer_module
+import missdiff_fast._engine.refinement as refinement_module
 from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.history import History
@@ -45,13 +46,13 @@ def _trained(
     *,
     held: bool = True,
 ) -> tuple[str, str, History]:
-    """What the training began with, and which network imputes after it, with these losses of the former and the new."""
+    """The network that training starts from, and the one that imputes afterwards, given both networks' losses."""
     former, new = (Denoiser(LAYOUT, width=8, blocks=1) for _ in range(2))
     scores = torch.randn(rows, 2)
     table = EncodedTable(scores, torch.zeros(rows, 0, dtype=torch.int16), LAYOUT, scores)
     networks, history, began = Networks(former, former), History(), []
     monkeypatch.setattr(imputer_module, "train", lambda network, *a, **_: began.append(network))
-    monkeypatch.setattr(imputer_module, "probe_loss", lambda network, *a: losses[network is new])
+    monkeypatch.setattr(refinement_module, "probe_loss", lambda network, *a: losses[network is new])
     config = replace(Config(), training=TrainingConfig(steps=steps))
     held_out = table.rows(slice(0, 10)) if held else None
     train_imputer(networks, lambda: new, table, held_out, config, ReferenceBackend(), 0, history)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.imputation import probe_loss
 from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.protocols import Backend
-from missdiff_fast._engine.refinement import Networks
+from missdiff_fast._engine.refinement import Networks, held_out_loss
 from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
 from missdiff_fast.networks import Denoiser
@@ -82,13 +82,10 @@ def train_imputer(
     )
     objective = replace(config.objective, clean_share=0.0, hidden_share=0.0, impute_share=1.0)
     train(network, table, objective, phase, backend, seed, history, verbose=verbose)
-    reason = "training further"
-    if new:
-        reason = "a new network, of few rows"
-        if held_out is not None and probe_loss(network, held_out, backend, seed) > probe_loss(
-            networks.imputer, held_out, backend, seed
-        ):
-            history.choose("imputer.steps", steps, f"{reason}: not kept, its loss on held-out rows was greater")
-            return
-    networks.imputer = network
+    loss = partial(held_out_loss, held_out=held_out, backend=backend, seed=seed)
+    reason = "a new network, of few rows" if new else "training further"
+    if new and loss(network) > loss(networks.imputer):
+        reason += ": not kept, its loss on held-out rows was greater"
+    else:
+        networks.imputer = network
     history.choose("imputer.steps", steps, reason)

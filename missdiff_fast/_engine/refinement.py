@@ -102,7 +102,7 @@ def run_phases(
     if rounds == 0:
         return table, held_out
     nearest = _distance(networks.generator, table, config, backend, seed)
-    best = _probe(networks.generator, held_out, backend, seed)
+    best = held_out_loss(networks.generator, held_out, backend, seed)
     for r in range(1, rounds + 1):
         name = f"{r}/{rounds}"
         fill_seed = derive(seed, "fill", r)
@@ -123,7 +123,7 @@ def run_phases(
         network = copy.deepcopy(networks.generator)
         train(network, table, config.objective, phase, backend, seed, history, filled=filled, verbose=verbose)
         done += phase.steps
-        loss = _probe(network, held_out, backend, seed)
+        loss = held_out_loss(network, held_out, backend, seed)
         if held_out is not None and loss <= best:
             best, networks.imputer = loss, network
         distance_now = _distance(network, table, config, backend, seed)
@@ -150,7 +150,7 @@ def _hold_out(table: EncodedTable, seed: int) -> tuple[EncodedTable, EncodedTabl
     return table.rows(kept.nonzero()[:, 0]), table.rows(held_out)
 
 
-def _probe(network: Denoiser, held_out: EncodedTable | None, backend: Backend, seed: int) -> float:
+def held_out_loss(network: Denoiser, held_out: EncodedTable | None, backend: Backend, seed: int) -> float:
     """The imputation loss on held-out rows; 0 where there are none."""
     return 0.0 if held_out is None else probe_loss(network, held_out, backend, seed)
 
