@@ -121,7 +121,7 @@ def test_scores_get_the_quantiles_of_the_table(any_backend: Backend, rows: int) 
 
 def test_corrected_scores_keep_their_order() -> None:
     drawn, wanted = torch.tensor([[-1.0, 0.0, 0.0, 2.0]]), torch.tensor([[-2.0, -1.0, 1.0, 1.5]])
-    calibration = Calibration(torch.zeros(0), torch.zeros(0), drawn, wanted, torch.zeros(()))
+    calibration = replace(Calibration.none(Layout(1)), drawn=drawn, wanted=wanted)
     scores = torch.tensor([-3.0, -1.0, -0.5, -0.0001, 0.0001, 1.0, 2.0, 5.0])[:, None]
     expected = torch.tensor([-4.0, -2.0, -1.5, -1.0001, 1.0, 1.25, 1.5, 4.5])
     torch.testing.assert_close(calibration.scores(scores)[:, 0], expected, atol=1e-3, rtol=0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from missdiff_fast._engine.correlations import LinearMap, correction
 from missdiff_fast._engine.folds import HIDDEN_SHARE, hide_some
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.quantiles import ScoreCells, calibrated, quantiles, unremarkable
@@ -28,6 +29,7 @@ _COPIES = 8  # of a small table's rows among these
 _CONDITIONAL_DAMPING = 1.0, 0.5  # of the rounds for these weights
 # In a model file.
 _NAMES = "log_weights", "conditional_log_weights", "drawn_quantiles", "wanted_quantiles", "conditional_sigma_min"
+_LINEAR_NAMES = "linear_columns", "linear_factors", "linear_shift"
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,12 @@ class Calibration:
         its category, and with it the posterior at every noise level: the logarithm is added to the category's logit.
     conditional : Tensor
         The same for missing cells that are drawn given the known ones of a table's rows.
+    linear : LinearMap
+        New scores of rarely observed columns, which correct their correlations.
     drawn, wanted : Tensor
-        Quantiles of each column's scores in drawn rows and in the table, ascending, float32 ``[C, Q]``, equal where a
-        column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in proportion.
-        Of a column with atoms they are those of the cells with another value.
+        Quantiles of each column's scores, mapped so, in drawn rows and in the table, ascending, float32 ``[C, Q]``,
+        equal where a column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in
+        proportion. Of a column with atoms they are those of the cells with another value.
     sigma_min : Tensor
         The least noise level of draws given the known cells of a table's rows, float64 ``[]``; the solver's if greater.
 
@@ -57,6 +61,7 @@ class Calibration:
 
     log_weights: Tensor
     conditional: Tensor
+    linear: LinearMap
     drawn: Tensor
     wanted: Tensor
     sigma_min: Tensor
@@ -66,10 +71,12 @@ class Calibration:
         """No corrections."""
         quantiles = torch.zeros((layout.num_continuous, 0), device=device)
         weights = torch.zeros(layout.width - layout.num_continuous, device=device)
-        # Of their own memory, which a model file needs.
-        return cls(
-            weights, weights.clone(), quantiles, quantiles.clone(), torch.zeros((), dtype=torch.float64, device=device)
+        linear, level = (
+            LinearMap.none(layout.num_continuous, device),
+            torch.zeros((), dtype=torch.float64, device=device),
         )
+        # Of their own memory, which a model file needs.
+        return cls(weights, weights.clone(), linear, quantiles, quantiles.clone(), level)
 
     def solver(self, solver: SolverConfig) -> SolverConfig:
         """The noise levels of draws given the known cells of a table's rows."""
@@ -84,7 +91,7 @@ class Calibration:
 
         The score of an atom stays.
         """
-        if self.drawn.shape[1] == 0:
+        if self.drawn.shape[1] == 0 and not len(self.linear.columns):
             return x
         own, rest = x.split([self.drawn.shape[0], x.shape[1] - self.drawn.shape[0]], 1)
         free = ~known.observed().any(1, keepdim=True).repeat(1, own.shape[1])
@@ -95,6 +102,7 @@ class Calibration:
 
     def scores(self, scores: Tensor) -> Tensor:
         """Corrected scores, ``[B, C]``; beyond the outer quantiles all are moved as these are."""
+        scores = self.linear(scores)
         if self.drawn.shape[1] == 0:
             return scores
         moved = torch.empty_like(scores)
@@ -109,12 +117,15 @@ class Calibration:
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in their order, for a model file."""
         fields = self.log_weights, self.conditional, self.drawn, self.wanted, self.sigma_min
-        return dict(zip(_NAMES, fields, strict=True))
+        linear = self.linear.columns, self.linear.factors, self.linear.shift
+        return dict(zip((*_NAMES, *_LINEAR_NAMES), (*fields, *linear), strict=True))
 
     @classmethod
     def of(cls, tensors: dict[str, Tensor], device: torch.device) -> Calibration:
         """From the tensors of a model file; KeyError where one is not there."""
-        return cls(*(tensors[name].to(device) for name in _NAMES))
+        weights, conditional, drawn, wanted, sigma_min = (tensors[name].to(device) for name in _NAMES)
+        linear = LinearMap(*(tensors[name].to(device) for name in _LINEAR_NAMES))
+        return cls(weights, conditional, linear, drawn, wanted, sigma_min)
 
 
 def calibrate(
@@ -130,9 +141,10 @@ def calibrate(
 
     The distributions to reach are those of the table with its missing cells filled given the observed ones, which under
     MAR are those of complete rows: missing categories count by their probabilities in one pass, numbers as drawn. Of
-    columns with atoms the scores of other values are calibrated. Those of columns observed less than half as often as
-    the one observed most stay as they are: their target would be drawn cells. Quantiles of drawn scores are those of
-    the last round's rows.
+    columns with atoms the scores of other values are calibrated. Columns observed less than half as often as the one
+    observed most have no such target, which would be drawn cells: their correlations are corrected first, and their
+    scores then get the distribution of the observed ones where the two differ by no more than chance. Quantiles of
+    drawn scores are those of the last round's rows.
 
     Rows with known cells have weights of their own, with which drawn categories are as frequent as their probabilities
     in one pass say, and a noise level of their own at which to end, where rows are held out to tell it.
@@ -178,6 +190,10 @@ def calibrate(
     if not scores:
         return found
     target = ScoreCells.of(table, found.network(network, conditional=True), scores, config.solver, backend, seed)
+    linear = correction(
+        found.network(network), table, drawn, scores, config.solver, backend, 4 * config.calibration.rows, seed
+    )
+    found, drawn = replace(found, linear=linear), replace(drawn, continuous=linear(drawn.continuous))
     own, theirs = quantiles(drawn, target, scores)
     rare = unremarkable(table, drawn, [c for c in range(layout.num_continuous) if c not in scores])
     more, seen = quantiles(drawn, ScoreCells(table), rare)

@@ -44,6 +44,7 @@ _PURPOSES = (
     "choose",
     "hide",
     "visits",
+    "correlate",
 )
 _LOCK = threading.Lock()
 

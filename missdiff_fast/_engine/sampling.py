@@ -17,7 +17,7 @@ from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.errors import DivergedError
 from missdiff_fast.remedies import FitAgain
-from missdiff_fast.table.encoded import EncodedTable, Layout
+from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
 
 
 @torch.inference_mode()
@@ -28,6 +28,7 @@ def draw(
     backend: Backend,
     seed: int,
     *,
+    hidden: Tensor | None = None,
     first_row: int = 0,
     verbose: bool = False,
     desc: str = "sample",
@@ -45,7 +46,10 @@ def draw(
     backend : Backend
         The ops, the network's passes and the training step.
     seed : int
-        Row i depends on (seed, i) and its known cells alone.
+        Row i depends on (seed, i), its known and its hidden cells alone.
+    hidden : Tensor, optional
+        The missing cells that the network is not to see and whose results mean nothing, bool ``[N, J]``; by default
+        none. The others are then drawn as in a row with holes there.
     first_row : int
         The number i of the first row.
     verbose, desc
@@ -72,6 +76,9 @@ def draw(
     def work(start: int, piece: EncodedTable) -> Tensor:
         rows = torch.arange(start, start + len(piece), device=device)
         states = torch.where(piece.observed(), CLEAN, NOISY).to(torch.uint8)
+        if hidden is not None:
+            own = (rows - first_row).clamp(0, len(hidden) - 1)  # those beyond the table's ends are padding
+            states = states.masked_fill(hidden[own], HIDDEN)
         x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)
         return backend.mlp_sample(
             network, x, states, known.offsets, levels, coefficients, rows, keys[1:-1], precision=solver.precision
@@ -173,20 +180,24 @@ def fill(
     backend: Backend,
     seed: int,
     *,
+    hidden: Tensor | None = None,
     verbose: bool = False,
     desc: str = "fill",
 ) -> EncodedTable:
     """The table with every missing cell drawn given the observed cells of its row; arguments as in `draw`.
 
-    Where the table has standardised values, a drawn cell gets the value of the observed cell with the next greater
-    score.
+    Hidden cells stay missing. Where the table has standardised values, a drawn cell gets the value of the observed cell
+    with the next greater score.
     """
     C = table.layout.num_continuous
     continuous, codes = torch.empty_like(table.continuous), torch.empty_like(table.codes)
-    for start, stop, x in draw(network, table, solver, backend, seed, verbose=verbose, desc=desc):
+    for start, stop, x in draw(network, table, solver, backend, seed, hidden=hidden, verbose=verbose, desc=desc):
         continuous[start:stop] = x[:, :C]
         codes[start:stop] = most_probable(x[:, C:], table.layout, backend)
     _settle(continuous, codes, table)
+    if hidden is not None:
+        numbers, groups = hidden.tensor_split([C], 1)
+        continuous, codes = continuous.masked_fill(numbers, torch.nan), codes.masked_fill(groups, MISSING_CODE)
     continuous = torch.where(torch.isnan(table.continuous), continuous, table.continuous)
     values = None if table.values is None else _look_up(continuous, table.continuous, table.values)
     return EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, values)
