@@ -21,7 +21,7 @@ from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.quantiles import ScoreCells, quantiles, unremarkable
 from missdiff_fast._engine.random import make_key
 from missdiff_fast._engine.sampling import draw_categories, fill
-from missdiff_fast._engine.shares import mean_chances, shares, shares_of
+from missdiff_fast._engine.shares import mean_chances, missing_shares, shares, shares_of
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import CalibrationConfig, Config
 from missdiff_fast.networks import Denoiser
@@ -79,8 +79,17 @@ def test_weights_correct_the_shares(any_backend: Backend) -> None:
     assert after < 0.03
 
 
-def test_missing_cells_count_by_their_probabilities_given_the_observed_ones(any_backend: Backend) -> None:
+def _knowing(network: Any, table: EncodedTable, backend: Backend) -> Any:
+    """As `one_pass`, of a network that says .4 of the second column's last category, where the first is 0 .2."""
+    chance = torch.where(table.codes[:, :1] == 0, 0.2, 0.4)
+    yield 0, len(table), torch.cat([torch.zeros(len(table), 3), (1 - chance).log(), chance.log()], 1), table.continuous
+
+
+def test_missing_cells_count_by_their_probabilities_given_the_observed_ones(
+    any_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Cells of the second column are observed where the first is 0 only: their own shares are not those of all rows.
+    monkeypatch.setattr(shares_module, "one_pass", _knowing)
     torch.manual_seed(0)
     network, table = Denoiser(LAYOUT, width=16, blocks=1).eval(), _table()
     table.codes[table.codes[:, 0] > 0, 1] = -1
@@ -88,8 +97,42 @@ def test_missing_cells_count_by_their_probabilities_given_the_observed_ones(any_
     drawn = fill(
         calibration.network(network), unknown(20_000, LAYOUT, torch.device("cpu")), Config().solver, any_backend, 1
     )
-    # 70 % of the rows have the observed share, .1; the network gives .5 to the others.
-    assert float(_shares(drawn)[4]) == pytest.approx(0.7 * 0.1 + 0.3 * 0.5, abs=0.03)
+    # 70 % of the rows have the observed share, .1. There .2 is predicted, elsewhere .4: odds of .4 : .6 become
+    # .4 * .1 / .2 : .6 * .9 / .8, those of .229.
+    assert float(_shares(drawn)[4]) == pytest.approx(0.7 * 0.1 + 0.3 * 0.229, abs=0.02)
+
+
+def test_what_is_predicted_right_stays(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares_module, "one_pass", _knowing)
+    table = _table(20_000)
+    chance = torch.where(table.codes[:, 0] == 0, 0.2, 0.4)
+    table.codes[:, 1] = torch.rand(20_000, generator=torch.Generator().manual_seed(1)) < chance
+    table.codes[(torch.arange(20_000) % 10 > 0) & (table.codes[:, 0] > 0), 1] = -1
+    network = Denoiser(LAYOUT, width=16, blocks=1)
+    found = missing_shares(network, table, any_backend, 0)
+    assert found.tolist() == pytest.approx([0, 0, 0, 0.6, 0.4], abs=0.03)
+    assert mean_chances(network, table, any_backend, 0).tolist() == pytest.approx([0, 0, 0, 0.6, 0.4])
+
+
+@pytest.mark.parametrize("cells", [0, 3])
+def test_few_observed_cells_correct_little(any_backend: Backend, cells: int) -> None:
+    table = _table()
+    table.codes[cells:, 1], table.codes[:cells, 1] = -1, 1
+    found = missing_shares(Denoiser(LAYOUT, width=16, blocks=1).eval(), table, any_backend, 0)
+    # A new network's probabilities, with eight more cells of each category.
+    want = (3 + 8) / (1.5 + 8), (0 + 8) / (1.5 + 8)
+    assert float(found[4]) == pytest.approx(want[0] / sum(want) if cells else 0.5, abs=1e-6)
+
+
+def test_the_number_is_hidden_with_its_atoms(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Layout(1, (2, 3), partners=(0,))
+    table = EncodedTable(torch.randn(200, 1), torch.randint(0, 2, (200, 2)).to(torch.int16), layout)
+    table = table.without(torch.tensor([True, False, True]).repeat(200, 1) & (torch.arange(200) < 50)[:, None])
+    seen = []
+    monkeypatch.setattr(shares_module, "one_pass", lambda *a: seen.append(a[1].observed()) or one_pass(*a))
+    missing_shares(Denoiser(layout, width=16, blocks=1).eval(), table, any_backend, 0)
+    assert [rows.float().mean(0).tolist() for rows in seen] == [[0, 1, 0], [0, 1, 0]]
+    assert [len(rows) for rows in seen] == [50, 150]
 
 
 def test_no_rounds_are_no_weights(any_backend: Backend) -> None:

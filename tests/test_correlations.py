@@ -76,8 +76,9 @@ def test_backends_draw_the_same_beside_hidden_cells() -> None:
 def test_correlations_of_the_rows_that_hold_both_columns() -> None:
     scores = _normal(400, [[1.0, 0.6, 0.3], [0.6, 1.0, -0.4], [0.3, -0.4, 1.0]], 0)
     scores[torch.rand(400, 3, generator=torch.Generator().manual_seed(0)) < 0.5] = torch.nan
-    found, cells = correlations_module._correlations(scores)
+    found, cells, means = correlations_module._correlations(scores)
     frame = pd.DataFrame(scores.double().numpy())
+    assert float(means[0, 1]) == pytest.approx(frame[0][frame[1].notna()].mean())
     np.testing.assert_allclose(found.numpy(), frame.corr().to_numpy(), atol=1e-6)
     assert cells[0, 1] == frame[[0, 1]].notna().all(axis=1).sum()
 
@@ -97,10 +98,10 @@ def test_factors_change_the_covariance_as_wanted() -> None:
     before = torch.tensor([[1.0, 0.5, 0.2], [0.5, 1.0, 0.1], [0.2, 0.1, 1.0]], dtype=torch.float64)
     after = torch.tensor([[1.0, 0.5, 0.4], [0.5, 1.0, -0.3], [0.4, -0.3, 1.0]], dtype=torch.float64)
     stay, move = torch.tensor([0]), torch.tensor([1, 2])
-    factors = correlations_module._factors(before, after - before, before[:1, :1], stay, move)
+    factors, _ = correlations_module._factors(before, after - before, before[:1, :1], stay, move)
     whole = torch.cat([torch.eye(3, dtype=torch.float64)[:1], factors])
     torch.testing.assert_close(whole @ before @ whole.T, after, atol=2e-3, rtol=0)  # the ridge is 1e-3
-    nothing = correlations_module._factors(before, torch.zeros_like(before), before[:1, :1], stay, move)
+    nothing, _ = correlations_module._factors(before, torch.zeros_like(before), before[:1, :1], stay, move)
     torch.testing.assert_close(nothing, torch.eye(3, dtype=torch.float64)[1:], atol=1e-9, rtol=0)
 
 

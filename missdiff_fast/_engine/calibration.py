@@ -14,7 +14,7 @@ from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.quantiles import ScoreCells, calibrated, quantiles, unremarkable
 from missdiff_fast._engine.random import derive, make_key, shuffled
 from missdiff_fast._engine.sampling import fill
-from missdiff_fast._engine.shares import mean_chances, shares, shares_of
+from missdiff_fast._engine.shares import mean_chances, missing_shares, shares, shares_of
 from missdiff_fast._engine.spread import choose_sigma_min
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import Config, SolverConfig
@@ -140,7 +140,7 @@ def calibrate(
     """Corrections with which drawn rows have categories as often, and scores distributed, as the table.
 
     The distributions to reach are those of the table with its missing cells filled given the observed ones, which under
-    MAR are those of complete rows: missing categories count by their probabilities in one pass, numbers as drawn. Of
+    MAR are those of complete rows: missing categories count as `missing_shares` says, numbers as drawn. Of
     columns with atoms the scores of other values are calibrated. Columns observed less than half as often as the one
     observed most have no such target, which would be drawn cells: their correlations are corrected first, and their
     scores then get the distribution of the observed ones where the two differ by no more than chance. Quantiles of
@@ -178,7 +178,7 @@ def calibrate(
         return found
     solver = found.solver(config.solver)
     found = replace(found, conditional=_conditional(network, imputer, table, config, solver, backend, seed))
-    wanted = shares(table, mean_chances(imputer, table, backend, derive(seed, "choose", 0)))
+    wanted = shares(table, missing_shares(imputer, table, backend, seed))
     most = min(config.calibration.rows, max(LEAST_ROWS, 4 * len(table)))
     # Without categories one round tells the scores.
     for r in range(0 if layout.cardinalities else rounds - 1, rounds):

@@ -118,7 +118,7 @@ def correction(
     useful = (observed[:, rare].any(1) & (observed.sum(1) > 1)).nonzero()[:, 0]
     rows = min(rows, _MOST_CELLS // max(1, C))
     chosen = useful[shuffled(len(useful), derive(seed, "correlate")).to(table.device)[:rows]]
-    seen, seen_cells = _correlations(table.continuous[chosen])
+    seen, seen_cells, means = _correlations(table.continuous[chosen])
     kinds = _kinds(seen_cells, rare)
     if not any(bool(pairs.any()) for pairs in kinds):
         return LinearMap.none(C, table.device)
@@ -127,7 +127,7 @@ def correction(
     known = replace(some, continuous=some.continuous.clone(), values=None)
     known.continuous[:, uncommon] = torch.nan
     again = fill(network, known, solver, backend, derive(seed, "correlate", 1), hidden=~some.observed())
-    ours, our_cells = _correlations(again.continuous)
+    ours, our_cells, _ = _correlations(again.continuous)
     variance = (1 - seen.square()).square().clamp(min=_LEAST[1]) * (1 / seen_cells + 1 / our_cells)
     change = torch.zeros_like(seen)
     for pairs in kinds:
@@ -141,13 +141,19 @@ def correction(
     share = _std(table.continuous[chosen][:, stay]) / std[stay]
     change[stay] *= share[:, None]
     change[:, stay] *= share
-    factors = _factors(before, change, seen[stay][:, stay] * share.outer(share), stay, move)
+    factors, steeper = _factors(before, change, seen[stay][:, stay] * share.outer(share), stay, move)
     factors = factors * std[move, None] / std
-    return LinearMap(move, factors.float(), (mean[move] - factors @ mean).float())
+    # The network's regressions are right where the columns are observed, so that they turn about the means there.
+    centre = (means[stay][:, move].T - mean[stay]) / std[stay]
+    shift = mean[move] - factors @ mean - std[move] * (steeper * centre).sum(1)
+    return LinearMap(move, factors.float(), shift.float())
 
 
-def _correlations(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The correlation of each pair of columns over the rows that hold both, and their number: float64 ``[C, C]``."""
+def _correlations(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each pair of columns, over the rows that hold both: correlation, number of rows, and mean of the first one.
+
+    All float64 ``[C, C]``.
+    """
     seen = (~scores.isnan()).double()
     x = scores.double().nan_to_num(0.0)
     cells = seen.T @ seen
@@ -155,7 +161,7 @@ def _correlations(scores: Tensor) -> tuple[Tensor, Tensor]:
     mean = (x.T @ seen) / count  # of the row's column in the rows that hold both
     variance = (x.square().T @ seen) / count - mean.square()
     covariance = (x.T @ x) / count - mean * mean.T
-    return (covariance / (variance * variance.T).sqrt().clamp(min=_LEAST[0])).clamp(-1, 1), cells
+    return (covariance / (variance * variance.T).sqrt().clamp(min=_LEAST[0])).clamp(-1, 1), cells, mean
 
 
 def _std(scores: Tensor) -> Tensor:
@@ -193,8 +199,8 @@ def _variance(squares: Tensor, variances: Tensor) -> float:
     return low
 
 
-def _factors(before: Tensor, change: Tensor, narrow: Tensor, stay: Tensor, move: Tensor) -> Tensor:
-    """Factors ``[R, C]`` of standardised scores that change their covariance as little else as possible.
+def _factors(before: Tensor, change: Tensor, narrow: Tensor, stay: Tensor, move: Tensor) -> tuple[Tensor, Tensor]:
+    """Factors of standardised scores that change their covariance, and as little else as possible.
 
     Parameters
     ----------
@@ -206,12 +212,18 @@ def _factors(before: Tensor, change: Tensor, narrow: Tensor, stay: Tensor, move:
         The covariance of the columns that stay in these rows. Under MAR the regressions on them, and what these leave,
         are the same as in all rows.
     stay, move : Tensor
-        The columns that stay, and the R others.
+        The S columns that stay, and the R others.
+
+    Returns
+    -------
+    factors, steeper : Tensor, Tensor
+        ``[R, C]``, and the change of the slopes of the regressions on the columns that stay, ``[R, S]``.
     """
     own, cross = before[stay][:, stay], before[stay][:, move]
     ridge = _RIDGE * torch.eye(len(stay), dtype=before.dtype, device=before.device)
     slopes = torch.linalg.solve(own + ridge, cross).T
-    new = slopes + change[move][:, stay] @ _power(narrow, -1.0, _NARROW)
+    steeper = change[move][:, stay] @ _power(narrow, -1.0, _NARROW)
+    new = slopes + steeper
     product = slopes @ cross
     left = before[move][:, move] - product - product.T + slopes @ own @ slopes.T
     wanted = left + change[move][:, move] - new @ narrow @ new.T + slopes @ narrow @ slopes.T
@@ -222,7 +234,7 @@ def _factors(before: Tensor, change: Tensor, narrow: Tensor, stay: Tensor, move:
     factors = torch.zeros((len(move), len(before)), dtype=before.dtype, device=before.device)
     factors[:, stay] = new - moved @ slopes
     factors[:, move] = moved
-    return factors
+    return factors, steeper
 
 
 def _power(matrix: Tensor, exponent: float, least: float) -> Tensor:
