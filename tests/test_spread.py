@@ -34,7 +34,7 @@ class Wide(nn.Module):
         return torch.cat([torch.where(states == NOISY, shrunk, x), torch.zeros_like(x)], 1)
 
 
-def _level(std: float, backend: Backend, highest: float = 0.4, rows: int = 4000) -> float:
+def _level(std: float, backend: Backend, highest: float = 0.65, rows: int = 4000) -> float:
     x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
     table = EncodedTable(x, torch.zeros(rows, 0, dtype=torch.int16), LAYOUT, x)
     return choose_sigma_min(Wide(std), table, SolverConfig(), highest, backend, 0)
@@ -45,8 +45,8 @@ def test_an_exact_network_draws_down_to_the_lowest_level(any_backend: Backend) -
 
 
 def test_a_network_whose_draws_spread_too_much_ends_at_a_higher_level(any_backend: Backend) -> None:
-    assert _level(1.5, any_backend) == 0.4
-    assert 0.16 < _level(1.1, any_backend) < 0.39
+    assert _level(1.5, any_backend) == 0.65
+    assert 0.2 < _level(1.1, any_backend) < 0.6
     assert _level(1.5, any_backend, highest=0.1) == 0.15  # the solver's own level is higher
     assert _level(10.0, any_backend, highest=25.0) == 10.0  # half of the level that draws begin at
 
@@ -61,13 +61,39 @@ def test_draws_that_agree_and_are_wrong_are_the_worst(monkeypatch: pytest.Monkey
         return EncodedTable(torch.where(holes.continuous.isnan(), drawn, holes.continuous), holes.codes, LAYOUT)
 
     monkeypatch.setattr(spread, "fill", fill)
-    assert choose_sigma_min(Wide(1.0), table, SolverConfig(), 0.4, ReferenceBackend(), 0) < 0.16
+    assert choose_sigma_min(Wide(1.0), table, SolverConfig(), 0.65, ReferenceBackend(), 0) < 0.22
 
 
 def test_few_hidden_cells_or_none_keep_the_lowest_level(any_backend: Backend) -> None:
-    assert _level(1.5, any_backend, rows=2000) == 0.15
+    assert _level(1.5, any_backend, rows=700) == 0.15
     nothing = EncodedTable(torch.full((50, 2), torch.nan), torch.zeros(50, 0, dtype=torch.int16), LAYOUT)
-    assert choose_sigma_min(Wide(1.0), nothing, SolverConfig(), 0.4, any_backend, 0) == 0.15
+    assert choose_sigma_min(Wide(1.0), nothing, SolverConfig(), 0.65, any_backend, 0) == 0.15
+
+
+def test_categories_tell_the_level_of_a_table_without_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, generator = Layout(0, (2, 2)), torch.Generator().manual_seed(0)
+    codes = (torch.rand(2000, 2, generator=generator) < 0.3).to(torch.int16)
+    table = EncodedTable(torch.zeros(2000, 0), codes, layout)
+
+    def fill(network: object, holes: EncodedTable, solver: SolverConfig, *_: object) -> EncodedTable:
+        # At the lowest level .1 too few of the second category, at the highest as much too many.
+        share = 0.2 if solver.sigma_min < 0.2 else 0.4
+        drawn = (torch.rand(holes.codes.shape, generator=generator) < share).to(torch.int16)
+        return EncodedTable(holes.continuous, torch.where(holes.codes < 0, drawn, holes.codes), layout)
+
+    monkeypatch.setattr(spread, "fill", fill)
+    level = choose_sigma_min(Wide(1.0), table, SolverConfig(), 0.65, ReferenceBackend(), 0)
+    # 2 * .2 * .8 of two draws differ at the lowest level, and .2 * .7 + .8 * .3 from the truth; .48 and .46 then.
+    low, high = np.log(0.32 / 0.38), np.log(0.48 / 0.46)
+    assert level == pytest.approx(0.15 + 0.5 * low / (low - high), abs=0.06)
+
+
+def test_values_that_are_the_same_atom_are_equal() -> None:
+    layout = Layout(1, (3,), partners=(0,))
+    codes = torch.tensor([[0], [0], [1], [2], [-1]], dtype=torch.int16)
+    table = EncodedTable(torch.tensor([[0.1], [0.3], [1.0], [2.0], [torch.nan]]), codes, layout)
+    scores = spread._with_atoms(table, spread._means_of_atoms(table))[:, 0]
+    torch.testing.assert_close(scores, torch.tensor([0.2, 0.2, 1.0, 2.0, torch.nan]), equal_nan=True)
 
 
 def _table() -> pd.DataFrame:
@@ -92,10 +118,10 @@ def test_draws_of_missing_cells_alone_end_at_that_level(tmp_path: Path) -> None:
         return [model.sample(50), model.sample(50, given={"z": "a"}), refitted, draws[::2], draws[1::2]]
 
     before, calibration = rows(), model._method._calibration  # type: ignore[attr-defined]
-    assert 0.15 <= float(calibration.sigma_min) <= 0.4
+    assert 0.15 <= float(calibration.sigma_min) <= 0.65
     told = model.training_.set_index("setting").loc["last noise level of draws"]
     assert told["value"] == round(float(calibration.sigma_min), 3)
-    assert re.fullmatch(r"from 0\.15 to 0\.4, by \d+ held-out rows; of too few the lowest", told["reason"])
+    assert re.fullmatch(r"from 0\.15 to 0\.65, by \d+ held-out rows; of too few the lowest", told["reason"])
     model.save(tmp_path / "m")
     loaded = MissDiff.load(tmp_path / "m")._method._calibration.sigma_min  # type: ignore[attr-defined]
     assert torch.equal(loaded, calibration.sigma_min)

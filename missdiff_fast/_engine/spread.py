@@ -1,8 +1,9 @@
-"""The last noise level of draws of missing cells: with it, draws differ from one another as much as from the truth."""
+"""The last noise level of draws of missing cells: with it, the truth has every place among draws equally often."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -17,7 +18,8 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.table.encoded import EncodedTable
 
 _DRAWS = 4  # of each hidden cell
-_LEAST_CELLS = 1000  # hidden: of so many the spread is known to 3 %, and of fewer the lowest level is kept
+_COPIES = 3  # of the held-out rows, each with other cells hidden
+_LEAST_CELLS = 1000  # hidden: of so many the spread is known to 4 %, and of fewer the lowest level is kept
 _LEAST_RATIO = 1e-3  # of distances; draws that agree and are wrong would have none
 
 
@@ -31,9 +33,11 @@ def choose_sigma_min(
     lowest level is the best. A trained one adds its errors to the spread of numbers, and most where the known cells
     leave little of it.
 
-    A fifth of the known cells of the held-out rows is hidden and drawn at the lowest and the highest level. Draws that
-    have the distribution of the truth are as far from one another as from it. The level is that of equal distances, if
-    they are equal between the two, or else the better one. Of fewer than 1,000 hidden cells it is the lowest.
+    A fifth of the known cells of the held-out rows is hidden and drawn at the lowest and the highest level. A number
+    drawn as the truth is has every place among draws equally often: the level is that at which its mean distance from
+    the middle place is as expected, if there is one between the two, or else the better one. With fewer than 1,000
+    hidden numbers the categories tell it, whose draws then differ from one another as often as from the truth. With few
+    hidden cells of either kind it is the lowest level.
 
     Parameters
     ----------
@@ -53,13 +57,14 @@ def choose_sigma_min(
     lowest, highest = solver.sigma_min, min(highest, solver.sigma_max / 2)
     if highest <= lowest:
         return lowest
-    held_out = replace(held_out, values=None)
-    holes = hide_some(held_out, HIDDEN_SHARE, make_key(derive(seed, "hide"), 1, held_out.device), backend)
-    hidden = held_out.observed() & ~holes.observed()
-    if int(hidden.sum()) < _LEAST_CELLS:
+    copies = held_out.rows(torch.arange(len(held_out), device=held_out.device).repeat(_COPIES))
+    truth = replace(copies, values=None)
+    holes = hide_some(truth, HIDDEN_SHARE, make_key(derive(seed, "hide"), 1, truth.device), backend)
+    hidden = (truth.observed() & ~holes.observed()).tensor_split([truth.layout.num_continuous], 1)
+    if max(int(cells.sum()) for cells in hidden) < _LEAST_CELLS:
         return lowest
     low, high = (
-        _excess(network, held_out, holes, hidden, replace(solver, sigma_min=level), backend, derive(seed, "hide", 3))
+        _excess(network, truth, holes, hidden, replace(solver, sigma_min=level), backend, derive(seed, "hide", 3))
         for level in (lowest, highest)
     )
     if low * high < 0:
@@ -71,21 +76,69 @@ def _excess(
     network: nn.Module,
     truth: EncodedTable,
     holes: EncodedTable,
-    hidden: Tensor,
+    hidden: Sequence[Tensor],
     solver: SolverConfig,
     backend: Backend,
     seed: int,
 ) -> float:
-    """The logarithm of how much farther draws are from one another than from the truth; 0 where all are right."""
+    """How much farther draws are from one another than from the truth; 0 where all are right."""
     copies = holes.rows(torch.arange(len(holes), device=holes.device).repeat(_DRAWS))
     filled = fill(network, copies, solver, backend, seed)
     draws = [filled.rows(slice(m * len(truth), (m + 1) * len(truth))) for m in range(_DRAWS)]
-    apart = sum(_distance(one, other, hidden) for one, other in combinations(draws, 2)) / math.comb(_DRAWS, 2)
-    wrong = sum(_distance(one, truth, hidden) for one in draws) / _DRAWS
+    numbers, categories = hidden
+    if int(numbers.sum()) >= _LEAST_CELLS:
+        means = _means_of_atoms(truth)
+        own, *theirs = (_with_atoms(rows, means)[numbers] for rows in (truth, *draws))
+        return _expected_distance(_DRAWS) - float(_distance_from_middle(own, torch.stack(theirs)).mean())
+    apart = sum(_differ(one, other, categories) for one, other in combinations(draws, 2)) / math.comb(_DRAWS, 2)
+    wrong = sum(_differ(one, truth, categories) for one in draws) / _DRAWS
     return math.log(max(apart / wrong, _LEAST_RATIO)) if wrong else 0.0
 
 
-def _distance(one: EncodedTable, other: EncodedTable, cells: Tensor) -> float:
-    """The sum over cells, bool ``[N, J]``, of the difference of scores, and of 1 where categories are not equal."""
-    numbers, categories = (one.continuous - other.continuous).abs(), (one.codes != other.codes).to(one.continuous.dtype)
-    return float(torch.cat([numbers, categories], 1)[cells].double().sum())
+def _differ(one: EncodedTable, other: EncodedTable, cells: Tensor) -> int:
+    return int((one.codes != other.codes)[cells].sum())
+
+
+def _distance_from_middle(truth: Tensor, draws: Tensor) -> Tensor:
+    """How far from the middle place among draws ``[M, n]`` the truth is, from 0 to 1; of equal ones the mean: ``[n]``.
+
+    >>> _distance_from_middle(torch.tensor([0.0, 1.0, 5.0]), torch.tensor([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])).tolist()
+    [1.0, 0.5, 1.0]
+    """
+    number = len(draws)
+    below, equal = (draws < truth).sum(0), (draws == truth).sum(0)
+    places = torch.arange(number + 1, device=truth.device)[:, None]
+    shared = (places >= below) & (places <= below + equal)
+    distance = (2 * places / number - 1).abs()
+    return (distance * shared).sum(0) / shared.sum(0)
+
+
+def _expected_distance(number: int) -> float:
+    """That of a truth from the draws' distribution, which has each place equally often.
+
+    >>> _expected_distance(4)
+    0.6
+    """
+    return sum(abs(2 * place / number - 1) for place in range(number + 1)) / (number + 1)
+
+
+def _means_of_atoms(table: EncodedTable) -> dict[int, Tensor]:
+    """For each column with atoms the mean score of each."""
+    means = {}
+    for c, k in table.layout.atoms().items():
+        size = table.layout.cardinalities[k]
+        code, seen = table.codes[:, k].long(), table.codes[:, k] >= 0
+        means[c] = torch.zeros(size, dtype=table.continuous.dtype, device=table.device).scatter_reduce(
+            0, code[seen], table.continuous[seen, c], "mean", include_self=False
+        )
+    return means
+
+
+def _with_atoms(table: EncodedTable, means: dict[int, Tensor]) -> Tensor:
+    """The scores ``[N, C]``, equal where the numbers are the same atom."""
+    scores = table.continuous.clone()
+    for c, k in table.layout.atoms().items():
+        code = table.codes[:, k].long()
+        atom = (code >= 0) & (code < len(means[c]) - 1)
+        scores[atom, c] = means[c][code[atom]]
+    return scores

@@ -59,13 +59,13 @@ class CalibrationConfig:
     Examples
     --------
     >>> CalibrationConfig(rounds=0)
-    CalibrationConfig(rounds=0, rows=32768, scores=True, sigma_min=0.4)
+    CalibrationConfig(rounds=0, rows=32768, scores=True, sigma_min=0.65)
     """
 
     rounds: int = 3
     rows: int = 1 << 15
     scores: bool = True
-    sigma_min: float = 0.4
+    sigma_min: float = 0.65
 
     def __post_init__(self) -> None:
         check_above_zero("calibration.sigma_min", self.sigma_min)
