@@ -115,13 +115,23 @@ def test_what_is_predicted_right_stays(any_backend: Backend, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("cells", [0, 3])
-def test_few_observed_cells_correct_little(any_backend: Backend, cells: int) -> None:
+def test_few_observed_cells_correct_nothing(any_backend: Backend, cells: int) -> None:
     table = _table()
     table.codes[cells:, 1], table.codes[:cells, 1] = -1, 1
     found = missing_shares(Denoiser(LAYOUT, width=16, blocks=1).eval(), table, any_backend, 0)
-    # A new network's probabilities, with eight more cells of each category.
-    want = (3 + 8) / (1.5 + 8), (0 + 8) / (1.5 + 8)
-    assert float(found[4]) == pytest.approx(want[0] / sum(want) if cells else 0.5, abs=1e-6)
+    assert found.tolist() == pytest.approx([0, 0, 0, 0.5, 0.5])  # a new network's probabilities
+
+
+def test_missing_cells_that_are_not_predicted_have_no_share(
+    any_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares_module, "_PREDICTED", 4)
+    table = _table()
+    table.codes[:3000, 1] = -1
+    table.codes[0, 0] = -1  # one row, which is not among the four
+    found = missing_shares(Denoiser(LAYOUT, width=16, blocks=1).eval(), table, any_backend, 0)
+    assert found[:3].tolist() == [0, 0, 0]
+    assert float(found[3:].sum()) == pytest.approx(1)
 
 
 def test_the_number_is_hidden_with_its_atoms(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

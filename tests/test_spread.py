@@ -88,14 +88,6 @@ def test_categories_tell_the_level_of_a_table_without_numbers(monkeypatch: pytes
     assert level == pytest.approx(0.15 + 0.5 * low / (low - high), abs=0.06)
 
 
-def test_values_that_are_the_same_atom_are_equal() -> None:
-    layout = Layout(1, (3,), partners=(0,))
-    codes = torch.tensor([[0], [0], [1], [2], [-1]], dtype=torch.int16)
-    table = EncodedTable(torch.tensor([[0.1], [0.3], [1.0], [2.0], [torch.nan]]), codes, layout)
-    scores = spread._with_atoms(table, spread._means_of_atoms(table))[:, 0]
-    torch.testing.assert_close(scores, torch.tensor([0.2, 0.2, 1.0, 2.0, torch.nan]), equal_nan=True)
-
-
 def _table() -> pd.DataFrame:
     random = np.random.default_rng(0)
     x = random.normal(size=600)

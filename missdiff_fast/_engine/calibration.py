@@ -14,7 +14,7 @@ from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.quantiles import ScoreCells, calibrated, quantiles, unremarkable
 from missdiff_fast._engine.random import derive, make_key, shuffled
 from missdiff_fast._engine.sampling import fill
-from missdiff_fast._engine.shares import mean_chances, missing_shares, shares, shares_of
+from missdiff_fast._engine.shares import log_ratio, mean_chances, missing_shares, shares, shares_of
 from missdiff_fast._engine.spread import choose_sigma_min
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import Config, SolverConfig
@@ -22,7 +22,7 @@ from missdiff_fast.config.drawing import LEAST_ROWS
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-_PSEUDO_COUNT = 8.0  # added to each category's count, so that rare ones do not follow chance
+_REDRAWN = 4  # Rare columns are drawn again in so many more rows: few of these observe two of them.
 _DAMPING = 0.7  # of the rounds after the first
 _CONDITIONAL_ROWS = 1 << 13  # most rows of the table by which the weights of rows with known cells are found
 _COPIES = 8  # of a small table's rows among these
@@ -91,10 +91,11 @@ class Calibration:
 
         The score of an atom stays.
         """
-        if self.drawn.shape[1] == 0 and not len(self.linear.columns):
+        nothing_known = ~known.observed().any(1, keepdim=True)
+        if not bool(nothing_known.any()):
             return x
         own, rest = x.split([self.drawn.shape[0], x.shape[1] - self.drawn.shape[0]], 1)
-        free = ~known.observed().any(1, keepdim=True).repeat(1, own.shape[1])
+        free = nothing_known.repeat(1, own.shape[1])
         groups = rest.split(known.layout.cardinalities, 1)
         for c, k in known.layout.atoms().items():
             free[:, c] &= groups[k].argmax(1) == groups[k].shape[1] - 1
@@ -190,9 +191,8 @@ def calibrate(
     if not scores:
         return found
     target = ScoreCells.of(table, found.network(network, conditional=True), scores, config.solver, backend, seed)
-    linear = correction(
-        found.network(network), table, drawn, scores, config.solver, backend, 4 * config.calibration.rows, seed
-    )
+    rows = _REDRAWN * config.calibration.rows
+    linear = correction(network, table, drawn, scores, config.solver, backend, rows, seed)
     found, drawn = replace(found, linear=linear), replace(drawn, continuous=linear(drawn.continuous))
     own, theirs = quantiles(drawn, target, scores)
     rare = unremarkable(table, drawn, [c for c in range(layout.num_continuous) if c not in scores])
@@ -202,8 +202,7 @@ def calibrate(
 
 def _change(wanted: Tensor, drawn: Tensor, count: Tensor | int, damping: float) -> Tensor:
     """The change of the log weights in a round, from wanted and drawn shares and the number of drawn cells."""
-    least = _PSEUDO_COUNT / count
-    return damping * ((wanted + least) / (drawn + least)).log()
+    return damping * log_ratio(wanted, drawn, count)
 
 
 def _conditional(

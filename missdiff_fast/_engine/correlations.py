@@ -1,7 +1,7 @@
-"""Correction of the correlations of drawn scores: a network mislearns pairs of columns that few rows observe together.
+"""Correction of how drawn scores depend on one another: a network mislearns columns that few rows observe.
 
-Like is compared with like: the correlation of a pair in the rows that observe both with that of cells drawn in the same
-rows. Under MAR neither is that of complete rows, but their difference is the network's error.
+Like is compared with like: a column's regression on the others in the rows that observe it with that of cells drawn in
+the same rows. Under MAR these are not like complete rows, but the difference is the network's error.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from missdiff_fast._engine.folds import shown_states
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, shuffled
 from missdiff_fast._engine.sampling import fill
+from missdiff_fast._engine.shrinkage import expected
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.config.drawing import LEAST_ROWS
+from missdiff_fast.diffusion.states import HIDDEN
 from missdiff_fast.table.encoded import EncodedTable
 
+_MOST_COLUMNS = 512  # of a table whose scores are moved
 _COPIES = 4  # of the rows whose cells are drawn again, at most
 _MOST_CELLS = 1 << 24  # of these
-_CELLS = 50  # of a pair at least
-_NARROW = 0.05  # least variance of a combination of columns that stay, in the rows that observe others
-_RIDGE = 1e-3  # added to the variances of 1 of the columns that stay: some may determine one another
-_LEAST = 1e-6, 1e-2  # bounds of the least variance of a combination of scores that the others leave
-_HALVINGS = 60  # of the interval that holds the variance of the errors
+_CELLS = 50  # of a column at least, and two more for each column of its regression; of a pair at least
+_RIDGE = 1e-3  # added to the variances of the columns of a regression: some may determine one another
+_LEAST_LEFT = 1e-6, 1e-2  # bounds of the least variance of a combination of scores that regressions leave
+_LEAST_STD = 1e-6  # that is divided by
+_LEAST_SPREAD = 0.01  # of a correlation, (1 - r^2)^2, whose square root times the root of the cells is its error
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,16 @@ class LinearMap:
         return cls(columns, torch.empty((0, num_columns), device=device), torch.empty(0, device=device))
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """The mapped scores, ``[B, C]``; a row's do not depend on other rows, as in a matrix product their bits do."""
+        """The mapped scores, ``[B, C]``.
+
+        Columns are added one by one: the bits of a matrix product depend on the number of rows.
+        """
         if not len(self.columns):
             return scores
-        new = self.shift.expand(len(scores), -1)
-        for c, factor in enumerate(self.factors.T):
-            new = new + scores[:, c : c + 1] * factor
+        new = self.shift.repeat(len(scores), 1)
+        product = torch.empty_like(new)
+        for c, factors in enumerate(self.factors.T.contiguous()):
+            new += torch.mul(scores[:, c : c + 1], factors, out=product)
         mapped = scores.clone()
         mapped[:, self.columns] = new
         return mapped
@@ -78,14 +86,12 @@ def correction(
     rows: int,
     seed: int,
 ) -> LinearMap:
-    """The least change of drawn scores that takes the network's errors out of their correlations.
+    """The least change of drawn scores that takes the network's errors out of their linear dependence.
 
-    The scores of columns that many rows observe stay. Those of the others, but for residuals, get other linear
-    regressions on them, and what these leave is moved as little as possible to have the wanted covariance.
-
-    An error is the correlation of a pair in the rows that observe both less that in the same rows with the rarely
-    observed cells drawn again, given the others. Its expected value is an empirical Bayes estimate, which shrinks it by
-    its sampling variance. The errors of pairs of two rarely observed columns have another variance than those of one.
+    In the rows that observe a rare column its cells, and those of other rare columns, are drawn again given the others.
+    Errors are the differences between the table and these cells: of the slopes on the common columns, and of the
+    correlations of what these regressions leave. Shrunk by what chance explains, they are added to the slopes and
+    correlations of the drawn rows. Scores of the common columns and of residuals stay.
 
     Parameters
     ----------
@@ -109,132 +115,126 @@ def correction(
     Returns
     -------
     LinearMap
-        None where no pair of enough cells has an error beyond chance.
+        None where no column has enough cells, where chance explains all differences, and for very wide tables.
     """
-    C = table.layout.num_continuous
-    uncommon = [c for c in range(C) if c not in common]
-    rare = [c for c in uncommon if c not in table.layout.residuals()]
-    observed = ~table.continuous.isnan()
-    useful = (observed[:, rare].any(1) & (observed.sum(1) > 1)).nonzero()[:, 0]
-    rows = min(rows, _MOST_CELLS // max(1, C))
+    layout, C = table.layout, table.layout.num_continuous
+    kept = set(common) | set(layout.residuals())
+    count, least = (~table.continuous.isnan()).sum(0).tolist(), _CELLS + 2 * len(common)
+    rare = [c for c in range(C) if c not in kept and count[c] >= least]
+    none = LinearMap.none(C, table.device)
+    if not rare or C > _MOST_COLUMNS:
+        return none
+    useful = (~table.continuous[:, rare].isnan()).any(1).nonzero()[:, 0]
+    rows = min(rows, _MOST_CELLS // C)
     chosen = useful[shuffled(len(useful), derive(seed, "correlate")).to(table.device)[:rows]]
-    seen, seen_cells, means = _correlations(table.continuous[chosen])
-    kinds = _kinds(seen_cells, rare)
-    if not any(bool(pairs.any()) for pairs in kinds):
-        return LinearMap.none(C, table.device)
     number = min(rows, max(LEAST_ROWS, _COPIES * len(chosen)))
     some = table.rows(chosen.repeat(-(-number // len(chosen)))[:number])
-    known = replace(some, continuous=some.continuous.clone(), values=None)
-    known.continuous[:, uncommon] = torch.nan
-    again = fill(network, known, solver, backend, derive(seed, "correlate", 1), hidden=~some.observed())
-    ours, our_cells, _ = _correlations(again.continuous)
-    variance = (1 - seen.square()).square().clamp(min=_LEAST[1]) * (1 / seen_cells + 1 / our_cells)
-    change = torch.zeros_like(seen)
-    for pairs in kinds:
-        change[pairs] = _expected((seen - ours)[pairs], variance[pairs])
-    if not bool(change.any()):
-        return LinearMap.none(C, table.device)
-    scores = drawn.continuous.double()
-    mean, std = scores.mean(0), scores.std(0).clamp(min=_LEAST[0])
-    before = torch.corrcoef(((scores - mean) / std).T)
     stay, move = (torch.tensor(list(columns), dtype=torch.int64, device=table.device) for columns in (common, rare))
-    share = _std(table.continuous[chosen][:, stay]) / std[stay]
-    change[stay] *= share[:, None]
-    change[:, stay] *= share
-    factors, steeper = _factors(before, change, seen[stay][:, stay] * share.outer(share), stay, move)
-    factors = factors * std[move, None] / std
-    # The network's regressions are right where the columns are observed, so that they turn about the means there.
-    centre = (means[stay][:, move].T - mean[stay]) / std[stay]
-    shift = mean[move] - factors @ mean - std[move] * (steeper * centre).sum(1)
+    again = fill(network, _known(some, stay), solver, backend, derive(seed, "correlate", 1), hidden=~some.observed())
+    scores = drawn.continuous.double()
+    mean, covariance = scores.mean(0), torch.cov(scores.T).reshape(C, C)
+    # Slopes on uncorrelated scores of variance 1, which have about equal sampling variances.
+    white = _power(covariance[stay][:, stay], -0.5, _RIDGE)
+    seen = _Regressions.of(table.continuous[chosen], stay, move, white)
+    ours = _Regressions.of(again.continuous, stay, move, white)
+    steeper = expected(seen.slopes - ours.slopes, seen.variances + ours.variances) @ white
+    change = _change(_correlations(seen.left), _correlations(ours.left))
+    if not (bool(steeper.any()) or bool(change.any())):
+        return none
+    factors = _factors(covariance, steeper, change, stay, move)
+    # The regressions of the drawn rows turn about the means of the rows that observe the columns.
+    away = torch.linalg.solve(white, seen.centres.T).T - mean[stay]
+    shift = mean[move] - (steeper * away).sum(1) - factors @ mean
     return LinearMap(move, factors.float(), shift.float())
 
 
-def _correlations(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each pair of columns, over the rows that hold both: correlation, number of rows, and mean of the first one.
+def _known(table: EncodedTable, stay: Tensor) -> EncodedTable:
+    """The rows without the numbers of other columns than these."""
+    kept = torch.ones((1, table.layout.num_columns), dtype=torch.bool, device=table.device)
+    kept[:, : table.layout.num_continuous] = False
+    kept[:, stay] = True
+    kept = table.layout.with_partners(kept).expand(len(table), -1)
+    return replace(table.without(shown_states(table, kept) == HIDDEN), values=None)
 
-    All float64 ``[C, C]``.
+
+@dataclass(frozen=True)
+class _Regressions:
+    """Linear regressions of R columns on S transformed others, each over the rows that observe the column.
+
+    Cells of the S columns that are missing count as 0, the mean of all observed scores.
     """
-    seen = (~scores.isnan()).double()
-    x = scores.double().nan_to_num(0.0)
-    cells = seen.T @ seen
-    count = cells.clamp(min=1)
-    mean = (x.T @ seen) / count  # of the row's column in the rows that hold both
-    variance = (x.square().T @ seen) / count - mean.square()
-    covariance = (x.T @ x) / count - mean * mean.T
-    return (covariance / (variance * variance.T).sqrt().clamp(min=_LEAST[0])).clamp(-1, 1), cells, mean
+
+    slopes: Tensor  # float64 [R, S]
+    variances: Tensor  # of the slopes' errors
+    centres: Tensor  # means of the S columns in the rows of each regression, [R, S]
+    left: Tensor  # what the regressions leave, NaN where missing, [N, R]
+
+    @classmethod
+    def of(cls, scores: Tensor, stay: Tensor, move: Tensor, transform: Tensor) -> _Regressions:
+        """Of scores ``[N, C]``, with the columns ``stay`` multiplied by a matrix ``[S, S]``."""
+        x = scores[:, stay].double().nan_to_num(0.0) @ transform
+        y = scores[:, move].double()
+        ridge = _RIDGE * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+        left, slopes = torch.full_like(y, torch.nan), x.new_zeros((y.shape[1], x.shape[1]))
+        variances, centres = torch.zeros_like(slopes), torch.zeros_like(slopes)
+        for r, column in enumerate(y.T):
+            rows = (~column.isnan()).nonzero()[:, 0]
+            n, own, values = max(1, len(rows)), x[rows], column[rows]
+            centres[r] = own.sum(0) / n
+            own, values = own - centres[r], values - values.sum() / n
+            inverse = torch.linalg.inv(own.T @ own / n + ridge)
+            slopes[r] = inverse @ (own.T @ values / n)
+            left[rows, r] = values - own @ slopes[r]
+            variances[r] = left[rows, r].square().sum() / n**2 * inverse.diagonal()
+        return cls(slopes, variances, centres, left)
 
 
-def _std(scores: Tensor) -> Tensor:
-    """The standard deviation of each column's observed scores, float64 ``[C]``; 1 where there are none."""
-    scores = scores.double()
-    return (scores - scores.nanmean(0)).square().nanmean(0).sqrt().nan_to_num(1.0)
+def _correlations(left: Tensor) -> tuple[Tensor, Tensor]:
+    """The correlation of each pair of columns of mean 0 over the rows that hold both, and their number: ``[R, R]``."""
+    seen, x = (~left.isnan()).double(), left.nan_to_num(0.0)
+    square = x.square().T @ seen
+    return (x.T @ x) / (square * square.T).sqrt().clamp(min=_LEAST_STD), seen.T @ seen
 
 
-def _kinds(cells: Tensor, rare: Sequence[int]) -> list[Tensor]:
-    """The pairs of two rare columns, and those of one, that enough rows hold: bool ``[C, C]`` each."""
-    is_rare = torch.zeros(len(cells), dtype=torch.bool, device=cells.device)
-    is_rare[list(rare)] = True
-    enough = (cells >= _CELLS).fill_diagonal_(False)
-    return [enough & (is_rare[:, None] & is_rare), enough & (is_rare[:, None] ^ is_rare)]
+def _change(seen: tuple[Tensor, Tensor], ours: tuple[Tensor, Tensor]) -> Tensor:
+    """The expected errors of correlations, from two correlations and their numbers of rows: ``[R, R]``."""
+    pairs = ((seen[1] >= _CELLS) & (ours[1] >= _CELLS)).fill_diagonal_(False)
+    variances = (1 - seen[0].square()).square().clamp(min=_LEAST_SPREAD) * (1 / seen[1] + 1 / ours[1])
+    change = torch.zeros_like(variances)
+    change[pairs] = expected((seen[0] - ours[0])[pairs], variances[pairs])
+    return change
 
 
-def _expected(errors: Tensor, variances: Tensor) -> Tensor:
-    """Errors shrunk by their sampling variances: their expected values under a normal prior around 0."""
-    own = _variance(errors.square(), variances)
-    return errors * own / (own + variances)
-
-
-def _variance(squares: Tensor, variances: Tensor) -> float:
-    """The variance of the expected errors, from squared errors and their sampling variances.
-
-    The estimate of Paule and Mandel (1982), with a mean of 0: the squares divided by both variances average to 1.
-    """
-    if not len(squares) or float((squares / variances).mean()) <= 1:
-        return 0.0
-    low, high = 0.0, float(squares.max())
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        above = float((squares / (variances + middle)).mean()) > 1
-        low, high = (middle, high) if above else (low, middle)
-    return low
-
-
-def _factors(before: Tensor, change: Tensor, narrow: Tensor, stay: Tensor, move: Tensor) -> tuple[Tensor, Tensor]:
-    """Factors of standardised scores that change their covariance, and as little else as possible.
+def _factors(covariance: Tensor, steeper: Tensor, change: Tensor, stay: Tensor, move: Tensor) -> Tensor:
+    """Factors ``[R, C]`` of scores that change their regressions and what these leave, and as little else as possible.
 
     Parameters
     ----------
-    before : Tensor
-        The covariance of the drawn scores, ``[C, C]``.
+    covariance : Tensor
+        Of the drawn scores, ``[C, C]``.
+    steeper : Tensor
+        What is to be added to the slopes of the R columns that move on the S that stay, ``[R, S]``.
     change : Tensor
-        What is to be added to it in the rows that observe the columns, ``[C, C]``.
-    narrow : Tensor
-        The covariance of the columns that stay in these rows. Under MAR the regressions on them, and what these leave,
-        are the same as in all rows.
+        What is to be added to the correlations of what the regressions leave, ``[R, R]``.
     stay, move : Tensor
-        The S columns that stay, and the R others.
-
-    Returns
-    -------
-    factors, steeper : Tensor, Tensor
-        ``[R, C]``, and the change of the slopes of the regressions on the columns that stay, ``[R, S]``.
+        The columns, int64 ``[S]`` and ``[R]``.
     """
-    own, cross = before[stay][:, stay], before[stay][:, move]
-    ridge = _RIDGE * torch.eye(len(stay), dtype=before.dtype, device=before.device)
+    own, cross = covariance[stay][:, stay], covariance[stay][:, move]
+    ridge = _RIDGE * torch.eye(len(stay), dtype=own.dtype, device=own.device)
     slopes = torch.linalg.solve(own + ridge, cross).T
-    steeper = change[move][:, stay] @ _power(narrow, -1.0, _NARROW)
-    new = slopes + steeper
     product = slopes @ cross
-    left = before[move][:, move] - product - product.T + slopes @ own @ slopes.T
-    wanted = left + change[move][:, move] - new @ narrow @ new.T + slopes @ narrow @ slopes.T
-    least = float(torch.linalg.eigvalsh(left)[0].clamp(*_LEAST))
+    left = covariance[move][:, move] - product - product.T + slopes @ own @ slopes.T
+    std = left.diagonal().clamp(min=_LEAST_STD**2).sqrt()
+    least = float(torch.linalg.eigvalsh(left)[0].clamp(*_LEAST_LEFT))
     root, inverse = _power(left, 0.5, least), _power(left, -0.5, least)
+    wanted = _power(left + change * std.outer(std), 1.0, least)
+    scale = std / wanted.diagonal().sqrt()  # which the least variance may have changed
     # The optimal transport between two normal distributions.
-    moved = inverse @ _power(root @ _power(wanted, 1.0, least) @ root, 0.5, least**2) @ inverse
-    factors = torch.zeros((len(move), len(before)), dtype=before.dtype, device=before.device)
-    factors[:, stay] = new - moved @ slopes
+    moved = inverse @ _power(root @ (wanted * scale.outer(scale)) @ root, 0.5, least**2) @ inverse
+    factors = covariance.new_zeros((len(move), len(covariance)))
+    factors[:, stay] = slopes + steeper - moved @ slopes
     factors[:, move] = moved
-    return factors, steeper
+    return factors
 
 
 def _power(matrix: Tensor, exponent: float, least: float) -> Tensor:

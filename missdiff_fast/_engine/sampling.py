@@ -17,7 +17,7 @@ from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.errors import DivergedError
 from missdiff_fast.remedies import FitAgain
-from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
+from missdiff_fast.table.encoded import EncodedTable, Layout
 
 
 @torch.inference_mode()
@@ -195,12 +195,10 @@ def fill(
         continuous[start:stop] = x[:, :C]
         codes[start:stop] = most_probable(x[:, C:], table.layout, backend)
     _settle(continuous, codes, table)
-    if hidden is not None:
-        numbers, groups = hidden.tensor_split([C], 1)
-        continuous, codes = continuous.masked_fill(numbers, torch.nan), codes.masked_fill(groups, MISSING_CODE)
     continuous = torch.where(torch.isnan(table.continuous), continuous, table.continuous)
     values = None if table.values is None else _look_up(continuous, table.continuous, table.values)
-    return EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, values)
+    filled = EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, values)
+    return filled if hidden is None else filled.without(hidden)
 
 
 def _settle(continuous: Tensor, codes: Tensor, table: EncodedTable) -> None:

@@ -18,8 +18,9 @@ from missdiff_fast.config import SolverConfig
 from missdiff_fast.table.encoded import EncodedTable
 
 _DRAWS = 4  # of each hidden cell
-_COPIES = 3  # of the held-out rows, each with other cells hidden
-_LEAST_CELLS = 1000  # hidden: of so many the spread is known to 4 %, and of fewer the lowest level is kept
+_COPIES = 3  # of the held-out rows at most, each with other cells hidden
+_ENOUGH_CELLS = 4000  # hidden, for which no more copies are made
+_LEAST_CELLS = 1000  # hidden: of so many the spread is known to about 4 %, and of fewer the lowest level is kept
 _LEAST_RATIO = 1e-3  # of distances; draws that agree and are wrong would have none
 
 
@@ -57,10 +58,12 @@ def choose_sigma_min(
     lowest, highest = solver.sigma_min, min(highest, solver.sigma_max / 2)
     if highest <= lowest:
         return lowest
-    copies = held_out.rows(torch.arange(len(held_out), device=held_out.device).repeat(_COPIES))
-    truth = replace(copies, values=None)
+    C = held_out.layout.num_continuous
+    cells = HIDDEN_SHARE * max(int(part.sum()) for part in held_out.observed().tensor_split([C], 1))
+    number = min(_COPIES, math.ceil(_ENOUGH_CELLS / max(1, cells)))
+    truth = held_out.rows(torch.arange(len(held_out), device=held_out.device).repeat(number))
     holes = hide_some(truth, HIDDEN_SHARE, make_key(derive(seed, "hide"), 1, truth.device), backend)
-    hidden = (truth.observed() & ~holes.observed()).tensor_split([truth.layout.num_continuous], 1)
+    hidden = (truth.observed() & ~holes.observed()).tensor_split([C], 1)
     if max(int(cells.sum()) for cells in hidden) < _LEAST_CELLS:
         return lowest
     low, high = (
@@ -81,14 +84,18 @@ def _excess(
     backend: Backend,
     seed: int,
 ) -> float:
-    """How much farther draws are from one another than from the truth; 0 where all are right."""
+    """How much too wide draws are; 0 where they are right.
+
+    Of numbers, how much nearer to the middle of the draws the truth is than expected, as a share of the places; of
+    categories, the logarithm of how much more often draws differ from one another than from the truth.
+    """
     copies = holes.rows(torch.arange(len(holes), device=holes.device).repeat(_DRAWS))
     filled = fill(network, copies, solver, backend, seed)
     draws = [filled.rows(slice(m * len(truth), (m + 1) * len(truth))) for m in range(_DRAWS)]
     numbers, categories = hidden
     if int(numbers.sum()) >= _LEAST_CELLS:
-        means = _means_of_atoms(truth)
-        own, *theirs = (_with_atoms(rows, means)[numbers] for rows in (truth, *draws))
+        # Values, which may be equal; scores of equal ones are not.
+        own, *theirs = ((rows.continuous if rows.values is None else rows.values)[numbers] for rows in (truth, *draws))
         return _expected_distance(_DRAWS) - float(_distance_from_middle(own, torch.stack(theirs)).mean())
     apart = sum(_differ(one, other, categories) for one, other in combinations(draws, 2)) / math.comb(_DRAWS, 2)
     wrong = sum(_differ(one, truth, categories) for one in draws) / _DRAWS
@@ -96,11 +103,14 @@ def _excess(
 
 
 def _differ(one: EncodedTable, other: EncodedTable, cells: Tensor) -> int:
+    """How many of the categorical cells, bool ``[N, K]``, have not the same category."""
     return int((one.codes != other.codes)[cells].sum())
 
 
 def _distance_from_middle(truth: Tensor, draws: Tensor) -> Tensor:
-    """How far from the middle place among draws ``[M, n]`` the truth is, from 0 to 1; of equal ones the mean: ``[n]``.
+    """How far the place of each truth among its draws ``[M, n]`` is from the middle one, from 0 to 1: ``[n]``.
+
+    Among equal ones it has several places, whose mean distance counts.
 
     >>> _distance_from_middle(torch.tensor([0.0, 1.0, 5.0]), torch.tensor([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])).tolist()
     [1.0, 0.5, 1.0]
@@ -114,31 +124,9 @@ def _distance_from_middle(truth: Tensor, draws: Tensor) -> Tensor:
 
 
 def _expected_distance(number: int) -> float:
-    """That of a truth from the draws' distribution, which has each place equally often.
+    """The expected distance where every place among the draws is equally likely.
 
     >>> _expected_distance(4)
     0.6
     """
     return sum(abs(2 * place / number - 1) for place in range(number + 1)) / (number + 1)
-
-
-def _means_of_atoms(table: EncodedTable) -> dict[int, Tensor]:
-    """For each column with atoms the mean score of each."""
-    means = {}
-    for c, k in table.layout.atoms().items():
-        size = table.layout.cardinalities[k]
-        code, seen = table.codes[:, k].long(), table.codes[:, k] >= 0
-        means[c] = torch.zeros(size, dtype=table.continuous.dtype, device=table.device).scatter_reduce(
-            0, code[seen], table.continuous[seen, c], "mean", include_self=False
-        )
-    return means
-
-
-def _with_atoms(table: EncodedTable, means: dict[int, Tensor]) -> Tensor:
-    """The scores ``[N, C]``, equal where the numbers are the same atom."""
-    scores = table.continuous.clone()
-    for c, k in table.layout.atoms().items():
-        code = table.codes[:, k].long()
-        atom = (code >= 0) & (code < len(means[c]) - 1)
-        scores[atom, c] = means[c][code[atom]]
-    return scores
