@@ -26,10 +26,11 @@ _MOST_COLUMNS = 512  # of a table whose scores are moved
 _COPIES = 4  # of the rows whose cells are drawn again, at most
 _MOST_CELLS = 1 << 24  # of these
 _CELLS = 50  # of a column at least, and two more for each column of its regression; of a pair at least
+_ROWS = 512  # that are mapped at a time
 _RIDGE = 1e-3  # added to the variances of the columns of a regression: some may determine one another
 _LEAST_LEFT = 1e-6, 1e-2  # bounds of the least variance of a combination of scores that regressions leave
 _LEAST_STD = 1e-6  # that is divided by
-_LEAST_SPREAD = 0.01  # of a correlation, (1 - r^2)^2, whose square root times the root of the cells is its error
+_LEAST_SPREAD = 0.01  # of (1 - r^2)^2, which divided by the cells is the sampling variance of a correlation r
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,18 @@ class LinearMap:
     def __call__(self, scores: Tensor) -> Tensor:
         """The mapped scores, ``[B, C]``.
 
-        Columns are added one by one: the bits of a matrix product depend on the number of rows.
+        Columns are added one by one: the bits of a matrix product depend on the number of rows. A few rows at a time,
+        so that their sums stay in the cache.
         """
         if not len(self.columns):
             return scores
-        new = self.shift.repeat(len(scores), 1)
-        product = torch.empty_like(new)
-        for c, factors in enumerate(self.factors.T.contiguous()):
-            new += torch.mul(scores[:, c : c + 1], factors, out=product)
-        mapped = scores.clone()
-        mapped[:, self.columns] = new
+        mapped, columns = scores.clone(), self.factors.T.contiguous()
+        for own, part in zip(scores.split(_ROWS), mapped.split(_ROWS), strict=True):
+            new = self.shift.repeat(len(own), 1)
+            product = torch.empty_like(new)
+            for c, factors in enumerate(columns):
+                new += torch.mul(own[:, c : c + 1], factors, out=product)
+            part[:, self.columns] = new
         return mapped
 
 
