@@ -44,7 +44,7 @@ class Calibration:
     conditional : Tensor
         The same for missing cells that are drawn given the known ones of a table's rows.
     linear : LinearMap
-        New scores of rarely observed columns, which correct their correlations.
+        New scores of rarely observed columns, which correct their dependence on others.
     drawn, wanted : Tensor
         Quantiles of each column's scores, mapped so, in drawn rows and in the table, ascending, float32 ``[C, Q]``,
         equal where a column is left as it is. Drawn scores are mapped from one to the other, between the quantiles in
@@ -71,10 +71,8 @@ class Calibration:
         """No corrections."""
         quantiles = torch.zeros((layout.num_continuous, 0), device=device)
         weights = torch.zeros(layout.width - layout.num_continuous, device=device)
-        linear, level = (
-            LinearMap.none(layout.num_continuous, device),
-            torch.zeros((), dtype=torch.float64, device=device),
-        )
+        linear = LinearMap.none(layout.num_continuous, device)
+        level = torch.zeros((), dtype=torch.float64, device=device)
         # Of their own memory, which a model file needs.
         return cls(weights, weights.clone(), linear, quantiles, quantiles.clone(), level)
 
@@ -143,7 +141,7 @@ def calibrate(
     The distributions to reach are those of the table with its missing cells filled given the observed ones, which under
     MAR are those of complete rows: missing categories count as `missing_shares` says, numbers as drawn. Of
     columns with atoms the scores of other values are calibrated. Columns observed less than half as often as the one
-    observed most have no such target, which would be drawn cells: their correlations are corrected first, and their
+    observed most have no such target, which would be drawn cells: their dependence is corrected first, and their
     scores then get the distribution of the observed ones where the two differ by no more than chance. Quantiles of
     drawn scores are those of the last round's rows.
 

@@ -50,7 +50,7 @@ class CalibrationConfig:
 
     ``rounds`` of drawing rows weight the categories, and at most two rounds those drawn given known cells; 0 rounds is
     no calibration. The last round draws ``rows`` rows, or of a small table four times its rows, 1,024 at least. With
-    ``scores``, the quantiles of the scores are calibrated too, by the last round's rows, and the correlations of rarely
+    ``scores``, the quantiles of the scores are calibrated too, by the last round's rows, and the dependence of rarely
     observed columns, by cells drawn again in up to four times as many rows.
 
     `MissDiff.impute_draws` ends at a noise level from ``solver.sigma_min`` to ``sigma_min``, but at most half of
