@@ -178,7 +178,9 @@ class Drawing:
     def fill(self, network: object, known: EncodedTable, *_: object, hidden: torch.Tensor) -> EncodedTable:
         """As `sampling.fill`."""
         assert known.continuous[:, 1:].isnan().all()
-        return _numbers(self.rows(known.continuous[:, 0]).masked_fill(hidden, torch.nan))
+        x = known.continuous[:, 0]
+        new = torch.randn(len(x), generator=self.generator)
+        return _numbers(self.rows(torch.where(x.isnan(), new, x)).masked_fill(hidden, torch.nan))
 
 
 def _line(slope: float, at: float = 0.0) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -43,7 +43,7 @@ def sdist(tmp_path_factory):
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
-        tar.extractall(folder, filter="data")
+        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return names, folder / archive.name.removesuffix(".tar.gz")
 
 

@@ -22,7 +22,7 @@ from missdiff_fast.config.drawing import LEAST_ROWS
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-_REDRAWN = 4  # Rare columns are drawn again in so many more rows: few of these observe two of them.
+_REDRAWN = 2  # Rare columns are drawn again in so many more rows: few of these observe two of them.
 _DAMPING = 0.7  # of the rounds after the first
 _CONDITIONAL_ROWS = 1 << 13  # most rows of the table by which the weights of rows with known cells are found
 _COPIES = 8  # of a small table's rows among these

@@ -17,13 +17,14 @@ from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, shuffled
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.shrinkage import expected
+from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.config.drawing import LEAST_ROWS
 from missdiff_fast.diffusion.states import HIDDEN
 from missdiff_fast.table.encoded import EncodedTable
 
 _MOST_COLUMNS = 512  # of a table whose scores are moved
-_COPIES = 4  # of the rows whose cells are drawn again, at most
+_COPIES = 2  # of the rows whose cells are drawn again, at most
 _MOST_CELLS = 1 << 24  # of these
 _CELLS = 50  # of a column at least, and two more for each column of its regression; of a pair at least
 _ROWS = 512  # that are mapped at a time
@@ -94,7 +95,8 @@ def correction(
     In the rows that observe a rare column its cells, and those of other rare columns, are drawn again given the others.
     Errors are the differences between the table and these cells: of the slopes on the common columns, and of the
     correlations of what these regressions leave. Shrunk by what chance explains, they are added to the slopes and
-    correlations of the drawn rows. Scores of the common columns and of residuals stay.
+    correlations of the drawn rows, as far as rows drawn from nothing, with the same holes, agree: these have the errors
+    of `MissDiff.sample`, but are of other rows. Scores of the common columns and of residuals stay.
 
     Parameters
     ----------
@@ -133,15 +135,17 @@ def correction(
     number = min(rows, max(LEAST_ROWS, _COPIES * len(chosen)))
     some = table.rows(chosen.repeat(-(-number // len(chosen)))[:number])
     stay, move = (torch.tensor(list(columns), dtype=torch.int64, device=table.device) for columns in (common, rare))
-    again = fill(network, _known(some, stay), solver, backend, derive(seed, "correlate", 1), hidden=~some.observed())
+    known, nothing, hidden = _known(some, stay), unknown(number, layout, table.device), ~some.observed()
+    given = fill(network, known, solver, backend, derive(seed, "correlate", 1), hidden=hidden)
+    free = fill(network, nothing, solver, backend, derive(seed, "correlate", 2), hidden=hidden)
     scores = drawn.continuous.double()
     mean, covariance = scores.mean(0), torch.cov(scores.T).reshape(C, C)
     # Slopes on uncorrelated scores of variance 1, which have about equal sampling variances.
     white = _power(covariance[stay][:, stay], -0.5, _RIDGE)
     seen = _Regressions.of(table.continuous[chosen], stay, move, white)
-    ours = _Regressions.of(again.continuous, stay, move, white)
-    steeper = expected(seen.slopes - ours.slopes, seen.variances + ours.variances) @ white
-    change = _change(_correlations(seen.left), _correlations(ours.left))
+    ours = [_Regressions.of(rows.continuous, stay, move, white) for rows in (given, free)]
+    steeper = _agreed(*(expected(seen.slopes - own.slopes, seen.variances + own.variances) for own in ours)) @ white
+    change = _agreed(*(_change(_correlations(seen.left), _correlations(own.left)) for own in ours))
     if not (bool(steeper.any()) or bool(change.any())):
         return none
     factors = _factors(covariance, steeper, change, stay, move)
@@ -197,6 +201,11 @@ def _correlations(left: Tensor) -> tuple[Tensor, Tensor]:
     seen, x = (~left.isnan()).double(), left.nan_to_num(0.0)
     square = x.square().T @ seen
     return (x.T @ x) / (square * square.T).sqrt().clamp(min=_LEAST_STD), seen.T @ seen
+
+
+def _agreed(one: Tensor, other: Tensor) -> Tensor:
+    """The smaller of two errors that have the same sign; 0 where they have not."""
+    return torch.where(one * other > 0, torch.where(one.abs() < other.abs(), one, other), 0.0)
 
 
 def _change(seen: tuple[Tensor, Tensor], ours: tuple[Tensor, Tensor]) -> Tensor:
