@@ -210,11 +210,11 @@ def _agreed(one: Tensor, other: Tensor) -> Tensor:
 
 def _change(seen: tuple[Tensor, Tensor], ours: tuple[Tensor, Tensor]) -> Tensor:
     """The expected errors of correlations, from two correlations and their numbers of rows: ``[R, R]``."""
-    pairs = ((seen[1] >= _CELLS) & (ours[1] >= _CELLS)).fill_diagonal_(False)
+    pairs = ((seen[1] >= _CELLS) & (ours[1] >= _CELLS)).triu(1)
     variances = (1 - seen[0].square()).square().clamp(min=_LEAST_SPREAD) * (1 / seen[1] + 1 / ours[1])
     change = torch.zeros_like(variances)
     change[pairs] = expected((seen[0] - ours[0])[pairs], variances[pairs])
-    return change
+    return change + change.T
 
 
 def _factors(covariance: Tensor, steeper: Tensor, change: Tensor, stay: Tensor, move: Tensor) -> Tensor:
