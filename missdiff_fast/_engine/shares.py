@@ -88,9 +88,8 @@ def missing_shares(network: nn.Module, table: EncodedTable, backend: Backend, se
         if len(rows):
             some = table.rows(rows)
             predicted = mean_chances(network, _without(some, k), backend, derive(seed, "choose", 0), [k])
-            chances, seen = (
-                part.split(layout.cardinalities)[k] for part in (predicted, shares_of(some, observed[rows]))
-            )
+            chances = predicted.split(layout.cardinalities)[k]
+            seen = torch.bincount(some.codes[:, k].long(), minlength=len(chances)) / len(rows)
             checked.append(k)
             ratios.append(log_ratio(seen, chances, len(rows)))
             variances.append((1 - chances) / (len(rows) * chances + _PSEUDO_COUNT))

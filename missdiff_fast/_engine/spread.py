@@ -84,10 +84,10 @@ def _excess(
     backend: Backend,
     seed: int,
 ) -> float:
-    """How much too wide draws are; 0 where they are right.
+    """The excess of the draws' spread: greater than 0 where draws are too wide, less where they are too narrow.
 
-    Of numbers, how much nearer to the middle of the draws the truth is than expected, as a share of the places; of
-    categories, the logarithm of how much more often draws differ from one another than from the truth.
+    Of numbers, the expected distance of the truth from the middle place less the mean distance. Of categories, the
+    logarithm of a ratio: how often two draws differ, divided by how often a draw differs from the truth.
     """
     copies = holes.rows(torch.arange(len(holes), device=holes.device).repeat(_DRAWS))
     filled = fill(network, copies, solver, backend, seed)

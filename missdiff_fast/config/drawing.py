@@ -51,7 +51,7 @@ class CalibrationConfig:
     ``rounds`` of drawing rows weight the categories, and at most two rounds those drawn given known cells; 0 rounds is
     no calibration. The last round draws ``rows`` rows, or of a small table four times its rows, 1,024 at least. With
     ``scores``, the quantiles of the scores are calibrated too, by the last round's rows, and the dependence of rarely
-    observed columns, by cells drawn again in up to twice as many rows, twice.
+    observed columns, by two more draws of up to twice as many rows each.
 
     `MissDiff.impute_draws` ends at a noise level from ``solver.sigma_min`` to ``sigma_min``, but at most half of
     ``solver.sigma_max``, at which draws of hidden cells of held-out rows spread as the truth does; see
