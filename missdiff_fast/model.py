@@ -20,11 +20,13 @@ from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
 from missdiff_fast._parameters import Parameters, configure, from_json, most_categories, to_json
 from missdiff_fast.config import AnyConfig, Config, from_dict
+from missdiff_fast.errors import argument_error
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.ops.reference import uniform
 from missdiff_fast.table import Codec, EncodedTable, TableCells, read_frame
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
+from missdiff_fast.table.holes import Holes, blank
 from missdiff_fast.table.schema import check_frame
 
 _CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
@@ -145,7 +147,7 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X = as_frame(X)
         refuse_column_names(y, X)
-        codec, table = self._encoded(X, derive(seed, "encode"), backend, config)
+        codec, table, self._holes = self._encoded(X, seed, backend, config)
         table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
@@ -168,10 +170,11 @@ class MissDiff(Parameters):
         num_rows: int | None = None,
         *,
         given: Mapping[str, object] | pd.DataFrame | None = None,
+        missing: bool = False,
         first_row: int = 0,
         random_state: RandomState = None,
     ) -> pd.DataFrame:
-        """Draw complete synthetic rows.
+        """Draw synthetic rows: complete ones, or rows with holes like those of the table.
 
         Parameters
         ----------
@@ -180,6 +183,12 @@ class MissDiff(Parameters):
         given : mapping or DataFrame, optional
             Known values: a mapping from column to value, the same for all rows, or a table of partly known rows (absent
             columns and missing cells are drawn). The draw is conditional on them, not a selection among many.
+        missing : bool
+            Whether the rows have holes as often, and where, as the training rows. Each row has the holes of one of
+            these, chosen at random, and its other cells are drawn as those of rows with such holes are distributed.
+            Observed values and holes then depend on one another as in the table, where a laboratory value may be
+            measured in the sicker patients alone; a complete row has a value for every patient. A column of NumPy
+            integers or booleans that gets a hole gets pandas' nullable dtype. Not together with ``given``.
         first_row : int
             The number of the first row. Row i depends on the seed and i alone: rows 0 to 9 and, with ``first_row=10``,
             the next ten are together a sample of twenty rows. With a random_state of None or a generator, every call
@@ -196,7 +205,8 @@ class MissDiff(Parameters):
         Raises
         ------
         ValueError, TypeError
-            Bad number of rows or first row; unknown column or value in ``given``.
+            Bad number of rows or first row; unknown column or value in ``given``; ``missing`` together with ``given``,
+            or with the preset "paper", which draws complete rows alone.
         NotFittedError
             The model is not fitted, here as in all methods below.
 
@@ -210,18 +220,29 @@ class MissDiff(Parameters):
         ['b', 'b', 'b']
         >>> model.sample(given=pd.DataFrame({"x": [4.0, None]})).notna().all().tolist()  # rows completed one for one
         [True, True]
+        >>> model.sample(6, missing=True).isna().any().tolist()
+        [True, True]
         >>> model.sample(2, first_row=3).equals(model.sample(5)[3:].reset_index(drop=True))
         True
         """
         self._check_fitted()
         check_count("first_row", first_row, least=0, most=MAX_ROWS)
         # Without an order of their own, because the result has the learnt order.
+        if missing and given is not None:
+            rule = (
+                "goes without given, whose values may tell which cells are missing: draw more rows, choose among them"
+            )
+            raise argument_error("missing", rule, missing)
         known = self.codec_.read(without_order(given_frame(num_rows, given, self.columns_)), partial=True)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known).to(self.device_)
-        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
-        drawn = self._settled(drawn, known, seed, first_row)
+        holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known))) if missing else None
+        hidden = None if holes is None else self.codec_.as_missing(holes)
+        drawn = self._method.draw(encoded, seed, first_row=first_row, holes=hidden, verbose=self.verbose)
+        drawn = self._settled(drawn, known, seed, first_row, holes)
+        if holes is not None:
+            return blank(drawn, holes)
         if given is None:
             return drawn
         return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
@@ -448,6 +469,7 @@ class MissDiff(Parameters):
         self._check_fitted()
         meta, tensors = self.codec_.state()
         tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()} | self._method.weights()
+        tensors |= {f"holes.{name}": tensor for name, tensor in self._holes.tensors().items()}
         checkpoint.write(
             path,
             {
@@ -500,6 +522,7 @@ class MissDiff(Parameters):
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
             model._learn_columns(codec, is_array=meta["array"])
+            model._holes = Holes.of(codec.columns, part(tensors, "holes"))
             model.history_ = pd.DataFrame(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
@@ -543,8 +566,10 @@ class MissDiff(Parameters):
         if not self.fitted:
             raise NotFittedError("this model is not fitted: call fit first")
 
-    def _encoded(self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig) -> tuple[Codec, EncodedTable]:
-        """Learn the columns and encode the rows; the cells are freed on return, because training does not need them."""
+    def _encoded(
+        self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig
+    ) -> tuple[Codec, EncodedTable, Holes]:
+        """Learn columns and holes, and encode the rows; the cells are freed on return: training does not need them."""
         cells = read_frame(
             X,
             categorical_columns=self.categorical_columns,
@@ -558,14 +583,22 @@ class MissDiff(Parameters):
             relations=isinstance(config, Config) and config.relations.enabled,
             verbose=self.verbose,
         )
-        return codec, codec.encode(cells, seed=seed, verbose=self.verbose)
+        table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose)
+        return codec, table, Holes.learn(cells, derive(seed, "holes"))
 
-    def _settled(self, drawn: pd.DataFrame, known: TableCells, seed: int, first_row: int = 0) -> pd.DataFrame:
+    def _settled(
+        self,
+        drawn: pd.DataFrame,
+        known: TableCells,
+        seed: int,
+        first_row: int = 0,
+        holes: pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
         """Drawn rows in which the codec's relations hold."""
         if not self.codec_.relations.found:
             return drawn
-        rows, key = torch.arange(first_row, first_row + len(drawn)), make_key(derive(seed, "settle"), 0)
-        return self.codec_.settle(drawn, known, uniform(rows, 1, key)[:, 0].numpy())
+        chosen = _uniform(derive(seed, "settle"), first_row, len(drawn))
+        return self.codec_.settle(drawn, known, chosen, holes)
 
     def _learn_columns(self, codec: Codec, *, is_array: bool) -> None:
         self.codec_, self.columns_, self.n_features_in_ = codec, codec.columns, len(codec.columns)
@@ -577,6 +610,11 @@ class MissDiff(Parameters):
     def _frame(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         """X as a frame; a model of a DataFrame takes no array, whose columns have no names to be checked by."""
         return as_frame(X, self.columns_) if self._fitted_on_array else cast(pd.DataFrame, X)
+
+
+def _uniform(seed: int, first_row: int, number: int) -> np.ndarray:
+    """A uniform number for each row, which depends on the seed and the row's number alone: float32 ``[number]``."""
+    return uniform(torch.arange(first_row, first_row + number), 1, make_key(seed, 0))[:, 0].numpy()
 
 
 def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -33,6 +33,12 @@ class TestSample:
         assert frame["age"].dtype == np.int64
         assert not frame.isna().to_numpy().any()
 
+    def test_rows_with_holes_like_those_of_the_table(self, model: str, tmp_path: Path) -> None:
+        assert main(["sample", model, "-n", "300", "--missing", "-o", f"{tmp_path}/out.csv"]) == 0
+        frame = pd.read_csv(tmp_path / "out.csv")
+        assert frame.isna().any().tolist() == MissDiff.load(model).sample(300, missing=True).isna().any().tolist()
+        assert frame.isna().any().any()
+
     @pytest.mark.parametrize("name", ["out.csv.gz", "out.tsv", "out.parquet", "out.feather"])
     def test_the_name_tells_the_format(self, model: str, tmp_path: Path, name: str) -> None:
         assert main(["sample", model, "-n", "5", "--seed", "2", "-o", f"{tmp_path}/{name}"]) == 0

@@ -274,6 +274,36 @@ def test_a_source_that_is_consistent_stays_as_it_is() -> None:
     assert codec.settle(drawn, cells)["code"].tolist() == _table()["code"].tolist()
 
 
+def test_relations_hold_among_the_cells_of_rows_with_holes() -> None:
+    table = _holes(_table(), 0.3)
+    model = MissDiff(steps=300, random_state=0).fit(table)
+    assert {"charge", "label", "hospital", "shift"} <= set(model.relations_["column"])
+    drawn = model.sample(2000, missing=True)
+    assert (drawn.isna().mean() - 0.3).abs().max() < 0.05
+    both = drawn.dropna(subset=["minutes", "charge"])
+    assert (both["charge"] - (0.17 * both["minutes"]).round(2)).abs().max() < 0.011
+    for one, other, of in (("code", "label", "ward {}".format), ("code", "hospital", lambda c: HOSPITALS[c % 3])):
+        both = drawn.dropna(subset=[one, other])
+        assert len(both) > 800
+        assert both[other].tolist() == [of(c) for c in both[one]]
+    # A label whose code is a hole is drawn as it is, and not read off a cell that means nothing.
+    alone = drawn["label"][drawn["code"].isna()].dropna().value_counts(normalize=True)
+    assert len(alone) == 20
+    assert alone.max() < 0.15
+
+
+def test_nothing_is_computed_from_a_hole() -> None:
+    codec = _codec(_table())
+    residuals = {name: 0.0 for name in codec.relations.coders if str(name).startswith("residual of")}
+    drawn = _table().assign(code=0, minutes=10.0, **residuals)
+    holes = pd.DataFrame(False, index=drawn.index, columns=_table().columns)
+    holes[["code", "minutes"]] = True
+    none = codec.read(_table()[[]], partial=True)
+    settled = codec.settle(drawn, none, holes=holes)
+    pd.testing.assert_frame_equal(settled[["label", "hospital", "charge"]], _table()[["label", "hospital", "charge"]])
+    assert set(codec.settle(drawn, none)["label"]) == {"ward 0"}
+
+
 def test_rows_depend_on_their_number_alone(model: MissDiff) -> None:
     given = {"hospital": "north"}
     whole = model.sample(30, given=given)

@@ -62,6 +62,7 @@ def choose_length(
         pace = _pace(copy.deepcopy(network), table, config, phase, backend, seed)
         left = _TRAINING_SHARE * training.budget - (time.perf_counter() - history.started)
         further = refine.step_share * rounds + config.imputer.share(len(table))
+        further += 0.0 if bool(table.observed().all()) else config.incomplete.step_share
         further += config.refits.step_share * config.refits.number
         steps = max(_PILOT_STEPS, int(left / pace / (1 + further)))
         reason = f"a budget of {training.budget:g} s, at {1e3 * pace:.2g} ms a step"

@@ -45,6 +45,7 @@ _PURPOSES = (
     "hide",
     "visits",
     "correlate",
+    "holes",
 )
 _LOCK = threading.Lock()
 

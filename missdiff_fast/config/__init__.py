@@ -12,7 +12,14 @@ from missdiff_fast.config.column_states import Config, NetworkConfig
 from missdiff_fast.config.drawing import BlendConfig, CalibrationConfig, SolverConfig
 from missdiff_fast.config.paper import CSDIConfig, DiffusionConfig, EpochsConfig, PaperConfig
 from missdiff_fast.config.table import AtomsConfig, CategoriesConfig, RelationsConfig
-from missdiff_fast.config.training import ImputerConfig, ObjectiveConfig, RefineConfig, RefitsConfig, TrainingConfig
+from missdiff_fast.config.training import (
+    ImputerConfig,
+    IncompleteConfig,
+    ObjectiveConfig,
+    RefineConfig,
+    RefitsConfig,
+    TrainingConfig,
+)
 
 AnyConfig: TypeAlias = Config | PaperConfig
 _CLASSES: dict[str, type[Config] | type[PaperConfig]] = {"default": Config, "paper": PaperConfig}
@@ -30,6 +37,7 @@ __all__ = [
     "DiffusionConfig",
     "EpochsConfig",
     "ImputerConfig",
+    "IncompleteConfig",
     "NetworkConfig",
     "ObjectiveConfig",
     "PaperConfig",

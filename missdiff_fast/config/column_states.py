@@ -8,7 +8,14 @@ from typing import Any
 from missdiff_fast._checks import check_integer
 from missdiff_fast.config.drawing import BlendConfig, CalibrationConfig, SolverConfig
 from missdiff_fast.config.table import AtomsConfig, CategoriesConfig, RelationsConfig
-from missdiff_fast.config.training import ImputerConfig, ObjectiveConfig, RefineConfig, RefitsConfig, TrainingConfig
+from missdiff_fast.config.training import (
+    ImputerConfig,
+    IncompleteConfig,
+    ObjectiveConfig,
+    RefineConfig,
+    RefitsConfig,
+    TrainingConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     refine: RefineConfig = field(default_factory=RefineConfig)
     imputer: ImputerConfig = field(default_factory=ImputerConfig)
+    incomplete: IncompleteConfig = field(default_factory=IncompleteConfig)
     solver: SolverConfig = field(default_factory=SolverConfig)
     atoms: AtomsConfig = field(default_factory=AtomsConfig)
     categories: CategoriesConfig = field(default_factory=CategoriesConfig)
@@ -78,6 +86,7 @@ class Config:
             training=TrainingConfig(**data["training"]),
             refine=RefineConfig(**data["refine"]),
             imputer=ImputerConfig(**data["imputer"]),
+            incomplete=IncompleteConfig(**data["incomplete"]),
             solver=SolverConfig(**data["solver"]),
             atoms=AtomsConfig(**data["atoms"]),
             categories=CategoriesConfig(**data["categories"]),

@@ -213,6 +213,25 @@ class ImputerConfig:
 
 
 @dataclass(frozen=True)
+class IncompleteConfig:
+    """Training of the network that draws incomplete rows; see `missdiff_fast._engine.incomplete`.
+
+    It is trained for ``step_share`` of the first training's steps. With a share of 0, and where no cell is missing,
+    there is none; ``MissDiff.sample(missing=True)`` then draws complete rows, and hides cells.
+
+    Examples
+    --------
+    >>> IncompleteConfig().step_share
+    0.125
+    """
+
+    step_share: float = 0.125
+
+    def __post_init__(self) -> None:
+        check_least("incomplete.step_share", self.step_share, 0)
+
+
+@dataclass(frozen=True)
 class RefitsConfig:
     """Networks trained further on bootstrap samples of the rows, whose draws differ as fits to other rows would.
 

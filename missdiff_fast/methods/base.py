@@ -52,6 +52,7 @@ class Method(ABC):
         first_row: int = 0,
         conditional: bool = False,
         refit: int | None = None,
+        holes: EncodedTable | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
@@ -69,6 +70,9 @@ class Method(ABC):
             Whether `impute_draws` draws; `ColumnStates` has noise levels, weights and a joint distribution for it.
         refit : int, optional
             The refit that draws, from 0 to ``num_refits - 1``; None takes the fit itself.
+        holes : EncodedTable, optional
+            N rows without known cells are drawn as rows with these holes are distributed; the cells in them mean
+            nothing. ValueError where the method draws complete rows alone.
         verbose, desc
             Progress bar, and its name.
         """

@@ -17,6 +17,7 @@ from missdiff_fast._engine.calibration import Calibration, calibrate
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.imputer import train_imputer
+from missdiff_fast._engine.incomplete import calibrate_incomplete, train_incomplete
 from missdiff_fast._engine.joint_draws import (
     JointDraws,
     affordable,
@@ -64,6 +65,7 @@ class ColumnStates(Method):
         self.config = config
         self._refits: list[Denoiser] = []
         self._joint: JointDraws | None = None
+        self._incomplete: tuple[Denoiser, Calibration] | None = None
         # On the device once, and not for each tile of rows.
         self._value_bounds = codec.boundaries.to(device), codec.starts.to(device)
         self._use(Wide(codec.layout))
@@ -83,7 +85,7 @@ class ColumnStates(Method):
         self._use(Wide.learn(table, self.config.categories.one_hot))
         network = self._new_network(seed, 0)
         self._networks, self._blend, self._refits, self._joint = Networks(network, network), None, [], None
-        self._calibration = Calibration.none(self.atoms.layout, self.device)
+        self._calibration, self._incomplete = Calibration.none(self.atoms.layout, self.device), None
         rounds = self.config.refine.rounds_for(_missing_share(table))
         # One mistyped number would be most of a column's squared error, and make all other values look equal.
         table = self._shown(self.codec.without_outliers(table))
@@ -120,6 +122,10 @@ class ColumnStates(Method):
                 verbose=verbose,
             )
             self._refits.append(copy)
+        incomplete = train_incomplete(networks.generator, table, config, self.backend, seed, history, verbose=verbose)
+        if incomplete is not None:
+            corrections = calibrate_incomplete(incomplete, table, config, self.backend, seed)
+            self._incomplete = incomplete, corrections
 
     def _fit_joint(
         self, table: EncodedTable, trained: EncodedTable, held_out: EncodedTable | None, seed: int, history: History
@@ -178,23 +184,35 @@ class ColumnStates(Method):
         first_row: int = 0,
         conditional: bool = False,
         refit: int | None = None,
+        holes: EncodedTable | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
+        hidden = None
+        if holes is not None and self._incomplete is not None:
+            hidden = ~self._shown(holes.to(self.device)).observed()
         known, joint = self.wide.add(known), self._joint if conditional else None
         layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)
         codes = torch.zeros((len(known), layout.num_categorical), dtype=torch.int16)
         if joint is None or not bool(joint.columns.all()):
             shown = self.atoms.add(known)
-            for network, solver, rows in self._drawing(known, refit, conditional=conditional):
+            chosen_networks = self._drawing(known, refit, conditional=conditional, incomplete=hidden is not None)
+            for network, solver, calibration, rows in chosen_networks:
                 parts = draw(
-                    network, shown, solver, self.backend, seed, first_row=first_row, verbose=verbose, desc=desc
+                    network,
+                    shown,
+                    solver,
+                    self.backend,
+                    seed,
+                    hidden=hidden,
+                    first_row=first_row,
+                    verbose=verbose,
+                    desc=desc,
                 )
                 for start, stop, x in parts:
-                    if refit is None:
-                        x = self._calibration.rows(x, shown.rows(slice(start, stop)))
+                    x = calibration.rows(x, shown.rows(slice(start, stop)))
                     chosen = rows[start:stop]
                     for drawn, theirs in zip((bin_index, codes), self._decoded(x, shown.layout), strict=True):
                         drawn[start:stop][chosen] = theirs.cpu()[chosen]
@@ -202,31 +220,35 @@ class ColumnStates(Method):
             filled = joint.with_others(known, self.codec.scores(bin_index), codes)
             filled = joint.fill(filled, self.backend, seed, first_row=first_row, refit=refit)
             # Only missing cells are taken: known ones are those that the network was shown.
-            own, holes = self._decoded_table(filled), joint.columns.cpu() & ~known.observed().cpu()
-            holes |= joint.columns.cpu().all()  # the network did not draw
-            for drawn, theirs, hole in zip(
-                (bin_index, codes), own, holes.tensor_split([layout.num_continuous], 1), strict=True
+            own, taken = self._decoded_table(filled), joint.columns.cpu() & ~known.observed().cpu()
+            taken |= joint.columns.cpu().all()  # the network did not draw
+            for drawn, theirs, places in zip(
+                (bin_index, codes), own, taken.tensor_split([layout.num_continuous], 1), strict=True
             ):
-                drawn[hole] = theirs.cpu()[hole]
+                drawn[places] = theirs.cpu()[places]
         return self.codec.decode(bin_index, self.wide.join(codes))
 
     def _drawing(
-        self, known: EncodedTable, refit: int | None, *, conditional: bool
-    ) -> list[tuple[Denoiser, SolverConfig, Tensor]]:
-        """The networks that draw, their noise levels, and the rows that each draws: bool ``[N]``.
+        self, known: EncodedTable, refit: int | None, *, conditional: bool, incomplete: bool
+    ) -> list[tuple[Denoiser, SolverConfig, Calibration, Tensor]]:
+        """The networks that draw, their noise levels, the corrections of scores, and the rows of each: bool ``[N]``.
 
         Where missing cells are drawn given the known ones, rows with nothing known are drawn as samples are. Refits
         are other networks, to which no calibration applies.
         """
         every, solver = torch.ones(len(known), dtype=torch.bool), self.config.solver
+        if incomplete and self._incomplete is not None:
+            network, calibration = self._incomplete
+            return [(calibration.network(network), solver, calibration, every)]
         if refit is not None:
-            return [(self._refits[refit], solver, every)]
+            return [(self._refits[refit], solver, Calibration.none(self.atoms.layout, self.device), every)]
         calibration, empty = self._calibration, ~known.observed().any(1).cpu()
         kinds = ((True, ~empty), (False, empty)) if conditional else ((False, every),)
         return [
             (
                 calibration.network(self._networks.generator, conditional=given),
                 calibration.solver(solver) if given else solver,
+                calibration,
                 rows,
             )
             for given, rows in kinds
@@ -318,6 +340,10 @@ class ColumnStates(Method):
             weights |= {f"blend.{name}": tensor for name, tensor in self._blend.tensors().items()}
         if self._joint is not None:
             weights |= self._joint.tensors()
+        if self._incomplete is not None:
+            network, calibration = self._incomplete
+            weights |= {f"incomplete.network.{name}": tensor for name, tensor in network.state_dict().items()}
+            weights |= {f"incomplete.calibration.{name}": tensor for name, tensor in calibration.tensors().items()}
         for m, network in enumerate(self._refits):
             weights |= {f"refits.{m}.{name}": tensor for name, tensor in network.state_dict().items()}
         categories = {f"categories.{name}": tensor for name, tensor in self.wide.state().items()}
@@ -333,6 +359,11 @@ class ColumnStates(Method):
         blend = part(weights, "blend")
         self._blend = Blend.of(blend, self.device) if blend else None
         self._joint = JointDraws.of(weights, self.device)
+        incomplete = part(weights, "incomplete")
+        self._incomplete = None
+        if incomplete:
+            calibration = Calibration.of(part(incomplete, "calibration"), self.device)
+            self._incomplete = self._loaded(part(incomplete, "network")), calibration
         refits = part(weights, "refits")  # none in files of interrupted fits
         numbers = sorted({int(name.partition(".")[0]) for name in refits})
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]

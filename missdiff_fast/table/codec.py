@@ -265,7 +265,21 @@ class Codec:
                     frame[name] = frame[name].mask(places >= 0, known)
         return frame
 
-    def settle(self, decoded: pd.DataFrame, cells: TableCells, uniform: np.ndarray | None = None) -> pd.DataFrame:
+    def as_missing(self, holes: pd.DataFrame) -> EncodedTable:
+        """An encoded table with these holes, bool ``[N, J]``, whose other cells mean nothing."""
+        holes = self.relations.residual_holes(holes)
+        C = len(self._continuous)
+        numbers, codes = torch.zeros(len(holes), C), torch.zeros(len(holes), len(self._categorical), dtype=torch.int16)
+        own = holes[[*self._modelled.continuous, *self.schema.categorical]].to_numpy(dtype=bool)
+        return EncodedTable(numbers, codes, self.layout).without(torch.from_numpy(own))
+
+    def settle(
+        self,
+        decoded: pd.DataFrame,
+        cells: TableCells,
+        uniform: np.ndarray | None = None,
+        holes: pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
         """Decoded rows in which the relations hold, without the residuals.
 
         A column that others determine is computed from them. Where it is known and one of them is not, that one is
@@ -280,8 +294,10 @@ class Codec:
         uniform : ndarray, optional
             One uniform number for each row, which chooses among several values by how frequent they are; without it
             the most frequent category or the nearest number is taken.
+        holes : DataFrame, optional
+            Cells that mean nothing, bool ``[N, J]``: nothing is computed from them.
         """
-        return self.relations.settle(decoded, cells, uniform)
+        return self.relations.settle(decoded, cells, uniform, holes)
 
     def allowed(self, column: Name, cells: TableCells) -> np.ndarray | None:
         """Which categories of a column the known cells of each row allow, bool ``[N, V]``; None for all."""

@@ -1,4 +1,4 @@
-"""``missdiff sample``: draw complete synthetic rows from a model."""
+"""``missdiff sample``: draw synthetic rows from a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from missdiff_fast.cli.options import TABLES, add_device, add_quiet
 if TYPE_CHECKING:
     import argparse
 
-HELP = "draw complete synthetic rows from a model"
+HELP = "draw synthetic rows from a model"
 
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
@@ -22,6 +22,9 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     parser.add_argument(
         "--given", metavar="COL=VALUE", action="append", default=[], help="draw rows with this value (repeatable)"
+    )
+    parser.add_argument(
+        "--missing", action="store_true", help="draw rows with holes like those of the table, not complete ones"
     )
     parser.add_argument(
         "--first-row",
@@ -48,5 +51,11 @@ def run(args: argparse.Namespace) -> None:
     check_table_output(args.output, args.model)
     model = load(args)
     given = parse_all_given(model.codec_, args.given)
-    rows = model.sample(args.num_rows, given=given or None, first_row=args.first_row, random_state=args.seed)
+    rows = model.sample(
+        args.num_rows,
+        given=given or None,
+        missing=args.missing,
+        first_row=args.first_row,
+        random_state=args.seed,
+    )
     write(rows, args.output)

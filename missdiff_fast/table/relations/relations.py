@@ -90,7 +90,20 @@ class Relations:
                 found[name] = residual_cells(relation, self.fields[relation.column], own, others)
         return replace(cells, found=found)
 
-    def settle(self, drawn: pd.DataFrame, cells: TableCells, uniform: np.ndarray | None) -> pd.DataFrame:
+    def residual_holes(self, holes: pd.DataFrame) -> pd.DataFrame:
+        """The holes of a table, bool ``[N, J]``, and after them those of the residuals."""
+        holes = holes.copy(deep=False)
+        for name, relation in self._residuals.items():
+            holes[name] = holes[[relation.column, *relation.sources]].to_numpy().any(1)
+        return holes
+
+    def settle(
+        self,
+        drawn: pd.DataFrame,
+        cells: TableCells,
+        uniform: np.ndarray | None,
+        holes: pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
         """Complete rows in which the relations hold, as far as the known cells let them, without the residuals.
 
         Parameters
@@ -102,20 +115,23 @@ class Relations:
         uniform : ndarray, optional
             One uniform number for each row, which chooses among values that are equally consistent; without it the
             most frequent one of categories and the nearest one of numbers is taken.
+        holes : DataFrame, optional
+            Drawn cells that mean nothing, bool ``[N, J]``; none by default.
         """
         if not self.found:
             return drawn
-        numbers, fixed = {}, {}
+        numbers, fixed, absent = {}, {}, {}
         for name, field in self.fields.items():
             numbers[name] = field.read_series(drawn[name])
             fixed[name] = np.zeros(len(drawn), dtype=bool)
+            absent[name] = fixed[name] if holes is None else holes[name].to_numpy(dtype=bool)
             known = cells.observed(name)
             if known is not None:
                 given = field.read(known)
                 fixed[name] = ~np.isnan(given)
                 numbers[name] = np.where(fixed[name], given, numbers[name])
         residuals = {one.column: drawn[name].to_numpy() for name, one in self._residuals.items()}
-        settling = Settling(self.fields, numbers, fixed, residuals, uniform)
+        settling = Settling(self.fields, numbers, fixed, residuals, uniform, absent)
         settling.run(self.found)
         settled = settling.frame(drawn).drop(columns=list(self._residuals))
         settled.columns = pd.Index([name for name in drawn.columns if name not in self._residuals])  # integers again

@@ -33,6 +33,8 @@ class Settling:
     uniform : ndarray or None
         Of each row, a number that chooses among values that are equally consistent, ``[N]``; None takes the most
         frequent of categories and of numbers the nearest.
+    absent : mapping
+        Name to which drawn cells mean nothing, bool ``[N]``. None of them is known.
     """
 
     def __init__(
@@ -42,11 +44,12 @@ class Settling:
         fixed: Mapping[Name, np.ndarray],
         residuals: Mapping[Name, np.ndarray],
         uniform: np.ndarray | None,
+        absent: Mapping[Name, np.ndarray],
     ) -> None:
         self.fields, self.residuals, self.uniform = fields, residuals, uniform
         self.numbers = {name: column.copy() for name, column in numbers.items()}
         self.known = fixed
-        self.fixed = {name: column.copy() for name, column in fixed.items()}
+        self.fixed, self.absent = ({name: column.copy() for name, column in one.items()} for one in (fixed, absent))
 
     def run(self, relations: Sequence[Relation]) -> None:
         """Move the cells that are not known; relations come in the order of computing."""
@@ -63,10 +66,18 @@ class Settling:
                 self._choose(relation.source, tables.pop(relation.source, []))
         taken = Counter(name for relation in relations for name in {relation.column, *relation.sources})
         for relation in relations:
-            rows = ~self.fixed[relation.column]
+            rows = ~self.fixed[relation.column] & self._follows(relation)
             if isinstance(relation, Numeric):
                 self._return(relation, rows, [name for name in relation.sources if taken[name] == 1])
             self._compute(relation, rows)
+            self.absent[relation.column][rows] = False
+
+    def _follows(self, relation: Relation) -> np.ndarray:
+        """Where the column can be computed: its sources are there, and where it has a residual, its own cell."""
+        needed = list(relation.sources)
+        if isinstance(relation, Numeric) and relation.residual is not None:
+            needed.append(relation.column)
+        return ~np.logical_or.reduce([self.absent[name] for name in needed])
 
     def _follow(self, relations: Sequence[Relation]) -> None:
         """Set the cells that known ones leave no choice of: columns of fixed sources, and the last source of a formula.

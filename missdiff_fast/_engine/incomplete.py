@@ -1,0 +1,117 @@
+"""The network that draws incomplete rows: trained on the rows as they are, with their missing cells hidden."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+from missdiff_fast._engine.calibration import Calibration
+from missdiff_fast._engine.history import History
+from missdiff_fast._engine.phase import Phase
+from missdiff_fast._engine.protocols import Backend
+from missdiff_fast._engine.quantiles import ScoreCells, quantiles
+from missdiff_fast._engine.random import derive, shuffled
+from missdiff_fast._engine.sampling import fill
+from missdiff_fast._engine.shares import log_ratio, shares_of
+from missdiff_fast._engine.tiling import unknown
+from missdiff_fast._engine.training import train
+from missdiff_fast.config import Config
+from missdiff_fast.config.drawing import LEAST_ROWS
+from missdiff_fast.networks import Denoiser
+from missdiff_fast.table.encoded import EncodedTable
+
+_DAMPING = 1.0, 0.7  # of the rounds of calibration
+
+
+def train_incomplete(
+    generator: Denoiser,
+    table: EncodedTable,
+    config: Config,
+    backend: Backend,
+    seed: int,
+    history: History,
+    *,
+    verbose: bool = False,
+) -> Denoiser | None:
+    """Train a copy of the generator further, on rows whose observed cells are noisy and whose missing ones are hidden.
+
+    The generator cannot draw such rows: in its training any cell may be hidden, so that a hidden cell does not tell
+    what its being missing tells of the others.
+
+    Parameters
+    ----------
+    generator : Denoiser
+        The trained network, which stays as it is.
+    table : EncodedTable
+        The training rows.
+    config : Config
+        Settings: ``incomplete``, ``objective`` and ``training``, with the steps that were taken.
+    backend : Backend
+        The ops, the network's passes and the training step.
+    seed : int
+        Everything random follows from it.
+    history : History
+        Extended in place.
+    verbose : bool
+        Whether to draw a progress bar where stderr is a terminal.
+
+    Returns
+    -------
+    Denoiser, optional
+        The copy; None where nothing is missing, or there are no steps.
+
+    Raises
+    ------
+    FloatingPointError
+        Training diverged.
+    """
+    training = config.training
+    steps, batch_size = training.resolve(len(table))
+    steps = round(steps * config.incomplete.step_share)
+    if steps == 0 or bool(table.observed().all()):
+        return None
+    phase = Phase(
+        name="incomplete rows",
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=training.learning_rate,
+        warmup=training.warmup,
+        ema=training.ema,
+        first_step=history.step[-1] if history.step else 0,
+    )
+    objective = replace(config.objective, clean_share=0.0, hidden_share=0.0, impute_share=0.0, mean_weight=0.0)
+    network = copy.deepcopy(generator)
+    train(network, table, objective, phase, backend, seed, history, verbose=verbose)
+    history.choose("incomplete.steps", steps, "training further, for rows with holes")
+    return network
+
+
+def calibrate_incomplete(
+    network: Denoiser, table: EncodedTable, config: Config, backend: Backend, seed: int
+) -> Calibration:
+    """Corrections with which the cells of drawn rows are distributed as the table's observed cells.
+
+    Two rounds draw rows with the holes of rows of the table, an eighth and half as many as ``config.calibration.rows``,
+    and weight the categories; the quantiles of the scores are those of the last. Arguments as of `train_incomplete`.
+    """
+    layout, settings = table.layout, config.calibration
+    found = Calibration.none(layout, table.device)
+    if settings.rounds == 0:
+        return found
+    observed = table.observed()
+    wanted = shares_of(table, table.codes >= 0)
+    order = shuffled(len(table), derive(seed, "holes", 1)).to(table.device)
+    for r, damping in enumerate(_DAMPING):
+        number = max(LEAST_ROWS, settings.rows >> (3 - 2 * r))
+        hidden = ~observed[order.repeat(-(-number // len(order)))[:number]]
+        nothing = unknown(number, layout, table.device)
+        weighted = found.network(network)
+        drawn = fill(weighted, nothing, config.solver, backend, derive(seed, "holes", 2 + r), hidden=hidden)
+        known = drawn.codes >= 0
+        count = layout.of_groups(known.sum(0).clamp(min=1))
+        change = damping * log_ratio(wanted, shares_of(drawn, known), count)
+        found = replace(found, log_weights=found.log_weights + change)
+    if not settings.scores:
+        return found
+    theirs, own = quantiles(drawn, ScoreCells(table), range(layout.num_continuous))
+    return replace(found, drawn=theirs, wanted=own)
