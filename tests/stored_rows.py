@@ -58,6 +58,8 @@ def rows(model: MissDiff) -> dict[str, pd.DataFrame]:
         "scores": model.score_samples(some, random_state=2).to_frame(),
         "probabilities": model.predict_proba(some.drop(columns="workclass"), "workclass").head(10),
     }
+    if model.preset == "default":
+        found["incomplete"] = model.sample(60, missing=True, random_state=1)
     return found | {f"draw{m}": draw for m, draw in enumerate(model.impute_draws(some, num_draws=2, random_state=3))}
 
 

@@ -109,6 +109,10 @@ class ColumnStates(Method):
             levels = f"from {self.config.solver.sigma_min:g} to {self.config.calibration.sigma_min:g}"
             reason = f"{levels}, by {len(held_out):,} held-out rows; of too few the lowest"
             history.choose("last noise level of draws", round(float(self._calibration.sigma_min), 3), reason)
+        incomplete = train_incomplete(networks.generator, table, config, self.backend, seed, history, verbose=verbose)
+        if incomplete is not None:
+            corrections = calibrate_incomplete(incomplete, table, config, self.backend, seed)
+            self._incomplete = incomplete, corrections
         for m in range(config.refits.number):
             copy = refit(
                 self._networks.generator,
@@ -122,10 +126,6 @@ class ColumnStates(Method):
                 verbose=verbose,
             )
             self._refits.append(copy)
-        incomplete = train_incomplete(networks.generator, table, config, self.backend, seed, history, verbose=verbose)
-        if incomplete is not None:
-            corrections = calibrate_incomplete(incomplete, table, config, self.backend, seed)
-            self._incomplete = incomplete, corrections
 
     def _fit_joint(
         self, table: EncodedTable, trained: EncodedTable, held_out: EncodedTable | None, seed: int, history: History
