@@ -175,12 +175,12 @@ class Drawing:
         self.scale = (seen - seen.nanmean(0)).square().nanmean(0).sqrt().float()
         return torch.cat([table[:, :1], (table[:, 1:] - self.mean) / self.scale], 1)
 
-    def fill(self, network: object, known: EncodedTable, *_: object, hidden: torch.Tensor) -> EncodedTable:
+    def fill(self, network: object, known: EncodedTable, *_: object) -> EncodedTable:
         """As `sampling.fill`."""
         assert known.continuous[:, 1:].isnan().all()
         x = known.continuous[:, 0]
         new = torch.randn(len(x), generator=self.generator)
-        return _numbers(self.rows(torch.where(x.isnan(), new, x)).masked_fill(hidden, torch.nan))
+        return _numbers(self.rows(torch.where(x.isnan(), new, x)))
 
 
 def _line(slope: float, at: float = 0.0) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -92,11 +92,11 @@ def correction(
 ) -> LinearMap:
     """The least change of drawn scores that takes the network's errors out of their linear dependence.
 
-    In the rows that observe a rare column its cells, and those of other rare columns, are drawn again given the others.
-    Errors are the differences between the table and these cells: of the slopes on the common columns, and of the
+    In the rows that observe a rare column all cells of rare columns are drawn again given the others. Errors are the
+    differences between the table and these rows, of the same cells: of the slopes on the common columns, and of the
     correlations of what these regressions leave. Shrunk by what chance explains, they are added to the slopes and
-    correlations of the drawn rows, as far as rows drawn from nothing, with the same holes, agree: these have the errors
-    of `MissDiff.sample`, but are of other rows. Scores of the common columns and of residuals stay.
+    correlations of the drawn rows, as far as the same cells of rows drawn from nothing agree: these have the errors of
+    `MissDiff.sample`, but are of other rows. Scores of the common columns and of residuals stay.
 
     Parameters
     ----------
@@ -136,8 +136,10 @@ def correction(
     some = table.rows(chosen.repeat(-(-number // len(chosen)))[:number])
     stay, move = (torch.tensor(list(columns), dtype=torch.int64, device=table.device) for columns in (common, rare))
     known, nothing, hidden = _known(some, stay), unknown(number, layout, table.device), ~some.observed()
-    given = fill(network, known, solver, backend, derive(seed, "correlate", 1), hidden=hidden)
-    free = fill(network, nothing, solver, backend, derive(seed, "correlate", 2), hidden=hidden)
+    drawing = (known, 1), (nothing, 2)
+    given, free = (
+        fill(network, rows, solver, backend, derive(seed, "correlate", m)).without(hidden) for rows, m in drawing
+    )
     scores = drawn.continuous.double()
     mean, covariance = scores.mean(0), torch.cov(scores.T).reshape(C, C)
     # Slopes on uncorrelated scores of variance 1, which have about equal sampling variances.
