@@ -1,4 +1,4 @@
-"""The estimator: fit a table with missing cells, sample complete rows, impute."""
+"""The estimator: fit a table with missing cells, sample rows, impute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from missdiff_fast._checks import MAX_ROWS, check_count
+from missdiff_fast._checks import MAX_ROWS, check_boolean, check_count
 from missdiff_fast._engine import checkpoint
 from missdiff_fast._engine.backend import Backend, resolve_backend
 from missdiff_fast._engine.device import plain_settings, resolve_device
@@ -147,12 +147,12 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X = as_frame(X)
         refuse_column_names(y, X)
-        codec, table, self._holes = self._encoded(X, seed, backend, config)
+        codec, table, holes = self._encoded(X, seed, backend, config)
         table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
-        self._learn_columns(codec, is_array=is_array)
+        self._learn_columns(codec, holes, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
             self._method.fit(table, seed, history, verbose=self.verbose)
@@ -227,22 +227,18 @@ class MissDiff(Parameters):
         """
         self._check_fitted()
         check_count("first_row", first_row, least=0, most=MAX_ROWS)
+        check_boolean("missing", missing)
+        if missing:
+            self._check_draws_holes(given)
         # Without an order of their own, because the result has the learnt order.
-        if missing and given is not None:
-            rule = (
-                "goes without given, whose values may tell which cells are missing: draw more rows, choose among them"
-            )
-            raise argument_error("missing", rule, missing)
         known = self.codec_.read(without_order(given_frame(num_rows, given, self.columns_)), partial=True)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known).to(self.device_)
-        holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known))) if missing else None
-        hidden = None if holes is None else self.codec_.as_missing(holes)
-        drawn = self._method.draw(encoded, seed, first_row=first_row, holes=hidden, verbose=self.verbose)
-        drawn = self._settled(drawn, known, seed, first_row, holes)
-        if holes is not None:
-            return blank(drawn, holes)
+        if missing and self._holes.any:
+            return self._incomplete(known, encoded, seed, first_row)
+        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
+        drawn = self._settled(drawn, known, seed, first_row)
         if given is None:
             return drawn
         return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
@@ -521,8 +517,7 @@ class MissDiff(Parameters):
             model.device_ = resolve_device(device)
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
-            model._learn_columns(codec, is_array=meta["array"])
-            model._holes = Holes.of(codec.columns, part(tensors, "holes"))
+            model._learn_columns(codec, Holes.of(codec.columns, part(tensors, "holes")), is_array=meta["array"])
             model.history_ = pd.DataFrame(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
@@ -566,6 +561,25 @@ class MissDiff(Parameters):
         if not self.fitted:
             raise NotFittedError("this model is not fitted: call fit first")
 
+    def _check_draws_holes(self, given: object) -> None:
+        """Raise ValueError where the model cannot draw rows with holes."""
+        rule = ""
+        if given is not None:
+            rule = "goes without given, whose values may tell which cells are missing: draw more rows, and choose"
+        elif not isinstance(self.config_, Config):
+            rule = "goes without the preset 'paper', which draws complete rows alone"
+        elif self._holes.any and not self._method.draws_holes:
+            rule = "needs a network that was not trained: fit was interrupted, or incomplete.step_share is 0"
+        if rule:
+            raise argument_error("missing", rule, True)
+
+    def _incomplete(self, known: TableCells, encoded: EncodedTable, seed: int, first_row: int) -> pd.DataFrame:
+        """Rows with holes; nothing is known of them."""
+        holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known)))
+        hidden = self.codec_.missing(holes)
+        drawn = self._method.draw(encoded, seed, first_row=first_row, hidden=hidden, verbose=self.verbose)
+        return blank(self._settled(drawn, known, seed, first_row, holes), holes)
+
     def _encoded(
         self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig
     ) -> tuple[Codec, EncodedTable, Holes]:
@@ -600,8 +614,9 @@ class MissDiff(Parameters):
         chosen = _uniform(derive(seed, "settle"), first_row, len(drawn))
         return self.codec_.settle(drawn, known, chosen, holes)
 
-    def _learn_columns(self, codec: Codec, *, is_array: bool) -> None:
+    def _learn_columns(self, codec: Codec, holes: Holes, *, is_array: bool) -> None:
         self.codec_, self.columns_, self.n_features_in_ = codec, codec.columns, len(codec.columns)
+        self._holes = holes
         self._fitted_on_array = is_array
         vars(self).pop("feature_names_in_", None)
         if not is_array and all(isinstance(name, str) for name in codec.columns):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,15 @@ from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.calibration import Calibration
 from missdiff_fast._engine.incomplete import calibrate_incomplete
+from missdiff_fast._engine.random import derive, shuffled
+from missdiff_fast._engine.sampling import fill
+from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import Config
+from missdiff_fast.methods import column_states
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-N = 3000
+N, CPU = 3000, torch.device("cpu")
 
 
 def _table() -> pd.DataFrame:
@@ -59,12 +64,14 @@ def test_holes_and_values_depend_on_one_another_as_in_the_table(model: MissDiff,
     seen, drawn = _facts(table), _facts(model.sample(12_000, missing=True))
     far = {name: (seen[name], drawn[name]) for name in seen if abs(seen[name] - drawn[name]) > 0.06}
     assert not far
-    # A network that is trained on rows with other cells hidden does not tell why y is missing.
-    generator, model._method._incomplete = model._method._incomplete, None
+    # The network that draws complete rows does not tell why y is missing.
+    method: Any = model._method
+    incomplete, calibration = method._incomplete
     try:
+        method._incomplete = method._networks.generator, calibration
         other = _facts(model.sample(12_000, missing=True))
     finally:
-        model._method._incomplete = generator
+        method._incomplete = incomplete, calibration
     assert abs(other["x where y is known"] - seen["x where y is known"]) > 0.3
 
 
@@ -115,22 +122,133 @@ def test_given_values_are_refused(model: MissDiff) -> None:
         model.sample(5, given={"ward": "a"}, missing=True)
 
 
+@pytest.mark.parametrize("missing", ["no", 1, None])
+def test_missing_is_true_or_false(model: MissDiff, missing: Any) -> None:
+    with pytest.raises(ValueError, match="missing must be True or False"):
+        model.sample(5, missing=missing)
+
+
 def test_the_paper_draws_complete_rows_alone(table: pd.DataFrame) -> None:
     model = MissDiff(preset="paper", steps=1, random_state=0).fit(table.head(40))
-    with pytest.raises(ValueError, match=r"preset 'paper'.*preset='default'"):
+    with pytest.raises(ValueError, match="missing goes without the preset 'paper'"):
         model.sample(5, missing=True)
 
 
-def test_calibration_gives_observed_cells_their_distribution() -> None:
+def test_a_share_of_0_trains_no_network(table: pd.DataFrame) -> None:
+    model = MissDiff(steps=20, random_state=0, settings={"incomplete.step_share": 0}).fit(table)
+    assert "incomplete.steps" not in model.training_["setting"].tolist()
+    with pytest.raises(ValueError, match=r"was not trained.*incomplete\.step_share"):
+        model.sample(5, missing=True)
+    assert model.sample(5).notna().all(axis=None)
+
+
+def test_the_shortest_training_has_one_step(table: pd.DataFrame) -> None:
+    model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
+    assert model.training_.set_index("setting")["value"]["incomplete.steps"] == 1
+    assert model.sample(50, missing=True).isna().any(axis=None)
+
+
+def _interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("name", "draws"), [("train_incomplete", False), ("calibrate_incomplete", True)])
+def test_an_interrupted_fit_says_what_it_lacks(
+    table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, draws: bool
+) -> None:
+    monkeypatch.setattr(column_states, name, _interrupt)
+    model = MissDiff(steps=5, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(table)
+    model.save(tmp_path / "model")
+    for usable in (model, MissDiff.load(tmp_path / "model")):
+        assert len(usable.sample(5)) == 5
+        if draws:
+            assert len(usable.sample(5, missing=True)) == 5
+        else:
+            with pytest.raises(ValueError, match="fit was interrupted"):
+                usable.sample(5, missing=True)
+
+
+def _full(*_: object) -> None:
+    raise RuntimeError("out of memory")
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(
+    model: MissDiff, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = model.sample(20, missing=True)
+    monkeypatch.setattr(EncodedTable, "to", _full)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        model.fit(table.iloc[:100, :2])
+    monkeypatch.undo()
+    pd.testing.assert_frame_equal(model.sample(20, missing=True), before)
+
+
+def test_columns_of_every_kind_have_holes() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "code": [f"code {c}" for c in random.integers(0, 300, 2000)],  # as two columns
+            "stay": np.where(random.random(2000) < 0.4, 0.0, random.gamma(2, 3, 2000)),  # of an atom
+            "site": ["north"] * 2000,  # constant
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 900, 2000), "D"),
+            "smoker": random.random(2000) < 0.3,
+        }
+    ).convert_dtypes()
+    holes = random.random(table.shape) < [0.1, 0.2, 0.3, 0.4, 0.5]
+    table = table.mask(holes)
+    drawn = MissDiff(steps=200, random_state=0).fit(table).sample(2000, missing=True)
+    assert drawn.dtypes.equals(table.dtypes)
+    assert np.abs(drawn.isna().mean() - holes.mean(0)).max() < 0.05
+    assert set(drawn["site"].dropna()) == {"north"}
+    assert abs((drawn["stay"].dropna() == 0).mean() - 0.4) < 0.06
+    assert len(MissDiff(steps=2, random_state=0).fit(table).sample(0, missing=True)) == 0
+
+
+def _marginals(calibrated: bool) -> tuple[EncodedTable, EncodedTable, torch.Tensor]:
+    """A table of two numbers and a category, rows drawn by a network that knows nothing of it, and what they have."""
     torch.manual_seed(0)
     layout = Layout(2, (3,))
-    scores, codes = torch.randn(4000, 2), torch.multinomial(torch.tensor([0.7, 0.2, 0.1]), 4000, replacement=True)
+    scores = torch.randn(4000, 2)
+    codes = torch.multinomial(torch.tensor([0.7, 0.2, 0.1]), 4000, replacement=True)[:, None].to(torch.int16)
+    codes[(codes == 2) & (torch.rand(4000, 1) < 0.8)] = -1  # missing for what it is
     scores[:3000, 1] = torch.nan
-    table = EncodedTable(scores, codes[:, None].to(torch.int16), layout)
-    calibration = calibrate_incomplete(Denoiser(layout, width=8, blocks=1), table, Config(), ReferenceBackend(), 0)
-    assert isinstance(calibration, Calibration)
-    assert calibration.wanted.mean(1).abs().max() < 0.2
-    assert calibration.log_weights.argmax() == 0
-    assert calibration.log_weights.argmin() == 2
-    assert not calibration.conditional.any()
-    assert len(calibration.linear.columns) == 0
+    table, network = EncodedTable(scores, codes, layout), Denoiser(layout, width=8, blocks=1).eval()
+    with torch.no_grad():
+        network.outputs.bias[:2] += 1.0
+    backend, solver = ReferenceBackend(), Config().solver
+    found = Calibration.none(layout)
+    if calibrated:
+        found = calibrate_incomplete(network, table, Config(), backend, 0)
+        assert not found.conditional.any()
+        assert len(found.linear.columns) == 0
+    hidden = ~table.observed()
+    drawn = fill(found.network(network), unknown(4000, layout, CPU), solver, backend, 5, hidden=hidden)
+    return table, drawn, found.scores(drawn.continuous)
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_calibration_gives_drawn_cells_the_distribution_of_observed_ones(calibrated: bool) -> None:
+    table, drawn, scores = _marginals(calibrated)
+    seen, own = ((one.codes[one.codes >= 0]).bincount(minlength=3) / (one.codes >= 0).sum() for one in (table, drawn))
+    near = [float((seen - own).abs().max()) < 0.03]
+    for c in range(2):
+        known = ~table.continuous[:, c].isnan()
+        ends = torch.tensor([0.1, 0.5, 0.9])
+        wanted, got = (x[known, c].quantile(ends) for x in (table.continuous, scores))
+        near.append(float((wanted - got).abs().max()) < 0.2)
+    assert near == [calibrated] * 3
+
+
+def test_a_category_that_is_nowhere_drawn_gets_no_weight() -> None:
+    torch.manual_seed(0)
+    layout = Layout(1, (2, 2))
+    codes = torch.randint(0, 2, (40_000, 2), dtype=torch.int16)
+    last = shuffled(len(codes), derive(0, "holes", 1))[-1]  # not among the rows whose holes are drawn
+    codes[torch.arange(len(codes)) != last, 1] = -1
+    table = EncodedTable(torch.randn(40_000, 1), codes, layout)
+    network = Denoiser(layout, width=8, blocks=1).eval()
+    found = calibrate_incomplete(network, table, Config(), ReferenceBackend(), 0)
+    assert found.log_weights[:2].any()
+    assert not found.log_weights[2:].any()

@@ -363,10 +363,13 @@ def test_the_estimate_is_near_the_time_of_a_fit() -> None:
 
 
 @pytest.mark.alone
-def test_spare_seconds_are_those_of_neither_training_nor_refits() -> None:
+def test_spare_seconds_are_those_of_no_other_network() -> None:
+    complete = EncodedTable(torch.randn(100, 2), torch.zeros(100, 0, dtype=torch.int16), Layout(2))
+    holes = complete.without(torch.rand(100, 2) < 0.2)
     history = History(step=[100], seconds=[2.0])
     history.started -= 10
     history.choose("training.steps", 100, "")
     config = Config(training=TrainingConfig(budget=20.0), refits=RefitsConfig(number=2, step_share=0.5))
-    assert length.spare_seconds(config, history) == pytest.approx(20 * 0.925 - 10 - 2, abs=0.2)
-    assert length.spare_seconds(Config(), history) == math.inf
+    assert length.spare_seconds(config, complete, history) == pytest.approx(20 * 0.925 - 10 - 2, abs=0.1)
+    assert length.spare_seconds(config, holes, history) == pytest.approx(20 * 0.925 - 10 - 2.25, abs=0.1)
+    assert length.spare_seconds(Config(), holes, history) == math.inf

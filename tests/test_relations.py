@@ -286,22 +286,76 @@ def test_relations_hold_among_the_cells_of_rows_with_holes() -> None:
         both = drawn.dropna(subset=[one, other])
         assert len(both) > 800
         assert both[other].tolist() == [of(c) for c in both[one]]
-    # A label whose code is a hole is drawn as it is, and not read off a cell that means nothing.
-    alone = drawn["label"][drawn["code"].isna()].dropna().value_counts(normalize=True)
-    assert len(alone) == 20
-    assert alone.max() < 0.15
+    # Both are of one ward where the code is a hole too.
+    both = drawn[drawn["code"].isna()].dropna(subset=["label", "hospital"])
+    assert both["hospital"].tolist() == [HOSPITALS[int(label.split()[1]) % 3] for label in both["label"]]
+    shares = both["label"].value_counts(normalize=True)
+    assert len(shares) == 20
+    assert shares.max() < 0.15
+
+
+def _settled(table: pd.DataFrame, drawn: pd.DataFrame, *holes: str) -> pd.DataFrame:
+    """Drawn rows in which the table's relations hold, where these columns are holes in every row."""
+    codec = _codec(table)
+    residuals = {name: 0.0 for name in codec.relations.coders if str(name).startswith("residual of")}
+    hole = pd.DataFrame(False, index=drawn.index, columns=table.columns).assign(**dict.fromkeys(holes, True))
+    none = codec.read(table[[]].loc[drawn.index], partial=True)
+    rows = codec.settle(drawn.assign(**residuals), none, np.linspace(0, 0.999, len(drawn)), hole)
+    return rows.drop(columns=list(holes))
 
 
 def test_nothing_is_computed_from_a_hole() -> None:
-    codec = _codec(_table())
-    residuals = {name: 0.0 for name in codec.relations.coders if str(name).startswith("residual of")}
-    drawn = _table().assign(code=0, minutes=10.0, **residuals)
-    holes = pd.DataFrame(False, index=drawn.index, columns=_table().columns)
-    holes[["code", "minutes"]] = True
-    none = codec.read(_table()[[]], partial=True)
-    settled = codec.settle(drawn, none, holes=holes)
-    pd.testing.assert_frame_equal(settled[["label", "hospital", "charge"]], _table()[["label", "hospital", "charge"]])
-    assert set(codec.settle(drawn, none)["label"]) == {"ward 0"}
+    table = _table()
+    wrong = table.assign(code=0, minutes=10.0, admitted=3)
+    settled = _settled(table, wrong, "code", "minutes", "admitted")
+    for name in ("label", "hospital", "charge", "discharged"):
+        pd.testing.assert_series_equal(settled[name], table[name])
+    pd.testing.assert_series_equal(_settled(table, wrong)["label"], pd.Series(["ward 0"] * N, name="label"))
+
+
+def test_columns_of_one_hole_agree() -> None:
+    table, rng = _table(), np.random.default_rng(1)
+    table["cost"] = (3.5 * table["minutes"]).round(2)
+    wrong = table.assign(
+        code=0, hospital=rng.permutation(table["hospital"]), minutes=1.0, cost=rng.permutation(table["cost"])
+    )
+    settled = _settled(table, wrong, "code", "minutes")
+    assert settled["label"].equals(table["label"])
+    assert settled["hospital"].equals(table["hospital"])
+    assert (settled["cost"] / 3.5 - settled["charge"] / 0.17).abs().max() < 0.05
+    assert settled["cost"].equals(wrong["cost"])  # the first formula's column is kept
+
+
+def test_a_hole_beyond_the_range_moves_no_source() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(100, 20, N).round(1), "b": rng.normal(100, 20, N).round(1)})
+    table["total"] = table["a"] + table["b"]
+    drawn = table.copy()
+    table.loc[table["total"] > 210, "total"] = np.nan
+    assert _codec(table).relations.found
+    pd.testing.assert_frame_equal(_settled(table, drawn.assign(total=150.0), "total"), drawn[["a", "b"]])
+
+
+def test_what_does_not_follow_from_a_hole_stays_as_drawn() -> None:
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 20, N)
+    table = pd.DataFrame({"code": [f"c{c}" for c in code], "mid": [f"m{c // 2}" for c in code]})
+    table["top"] = np.where(code < 4, "t0", np.char.add("t", (code // 4).astype(str)))
+    table.loc[code < 4, "mid"] = None  # which is known of none of these codes
+    assert {one.column for one in _codec(table).relations.found} == {"mid", "top"}
+    drawn = table[code < 4].assign(mid="m9").reset_index(drop=True)
+    assert set(_settled(table, drawn, "mid")["top"]) == {"t0"}
+
+
+def test_a_residual_is_that_of_a_row_without_holes_alone() -> None:
+    rng = np.random.default_rng(0)
+    product = rng.integers(0, 30, N)
+    table = pd.DataFrame({"product": [f"p{p}" for p in product], "price": np.linspace(10, 900, 30).round(0)[product]})
+    table["paid"] = table["price"] + rng.exponential(10, N).round(2)
+    kinds = {one.column: getattr(one, "residual", None) for one in _codec(table).relations.found}
+    assert kinds["paid"] is not None
+    drawn = table.assign(paid=table["paid"] + 1)
+    assert _settled(table, drawn.assign(price=10.0), "price")["paid"].equals(drawn["paid"])
 
 
 def test_rows_depend_on_their_number_alone(model: MissDiff) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
+import torch
+
 from missdiff_fast._engine.calibration import Calibration
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.phase import Phase
@@ -20,7 +22,8 @@ from missdiff_fast.config.drawing import LEAST_ROWS
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable
 
-_DAMPING = 1.0, 0.7  # of the rounds of calibration
+# Of a round of calibration: its rows, as a share of ``calibration.rows``, and the damping of its changes.
+_ROUNDS = (1 / 8, 1.0), (1 / 2, 0.7)
 
 
 def train_incomplete(
@@ -35,8 +38,8 @@ def train_incomplete(
 ) -> Denoiser | None:
     """Train a copy of the generator further, on rows whose observed cells are noisy and whose missing ones are hidden.
 
-    The generator cannot draw such rows: in its training any cell may be hidden, so that a hidden cell does not tell
-    what its being missing tells of the others.
+    The generator cannot draw such rows: in its training observed cells are hidden too, so it does not learn how the
+    others are distributed where a cell is missing.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ def train_incomplete(
     Returns
     -------
     Denoiser, optional
-        The copy; None where nothing is missing, or there are no steps.
+        The copy; None where nothing is missing, or the share of steps is 0.
 
     Raises
     ------
@@ -67,9 +70,10 @@ def train_incomplete(
     """
     training = config.training
     steps, batch_size = training.resolve(len(table))
-    steps = round(steps * config.incomplete.step_share)
-    if steps == 0 or bool(table.observed().all()):
+    share = config.incomplete.step_share
+    if share == 0 or bool(table.observed().all()):
         return None
+    steps = max(1, round(steps * share))
     phase = Phase(
         name="incomplete rows",
         steps=steps,
@@ -91,26 +95,40 @@ def calibrate_incomplete(
 ) -> Calibration:
     """Corrections with which the cells of drawn rows are distributed as the table's observed cells.
 
-    Two rounds draw rows with the holes of rows of the table, an eighth and half as many as ``config.calibration.rows``,
-    and weight the categories; the quantiles of the scores are those of the last. Arguments as of `train_incomplete`.
+    Two rounds draw rows with the holes of rows of the table, an eighth and half as many as ``calibration.rows``, of a
+    small table fewer, and weight the categories. The quantiles of scores are those of the last round's rows.
+
+    Parameters
+    ----------
+    network : Denoiser
+        What `train_incomplete` gave.
+    table : EncodedTable
+        The training rows.
+    config : Config
+        Settings: ``calibration`` and the solver.
+    backend : Backend
+        The ops, the network's passes and the training step.
+    seed : int
+        Everything random follows from it.
     """
     layout, settings = table.layout, config.calibration
     found = Calibration.none(layout, table.device)
     if settings.rounds == 0:
         return found
-    observed = table.observed()
     wanted = shares_of(table, table.codes >= 0)
     order = shuffled(len(table), derive(seed, "holes", 1)).to(table.device)
-    for r, damping in enumerate(_DAMPING):
-        number = max(LEAST_ROWS, settings.rows >> (3 - 2 * r))
-        hidden = ~observed[order.repeat(-(-number // len(order)))[:number]]
+    most = min(settings.rows, max(LEAST_ROWS, 4 * len(table)))
+    # Without categories one round tells the scores.
+    first = max(len(_ROUNDS) - settings.rounds, 0) if layout.cardinalities else len(_ROUNDS) - 1
+    for r, (share, damping) in enumerate(_ROUNDS[first:]):
+        number = max(LEAST_ROWS, round(share * most))
+        hidden = ~table.rows(order.repeat(-(-number // len(order)))[:number]).observed()
         nothing = unknown(number, layout, table.device)
         weighted = found.network(network)
         drawn = fill(weighted, nothing, config.solver, backend, derive(seed, "holes", 2 + r), hidden=hidden)
-        known = drawn.codes >= 0
-        count = layout.of_groups(known.sum(0).clamp(min=1))
-        change = damping * log_ratio(wanted, shares_of(drawn, known), count)
-        found = replace(found, log_weights=found.log_weights + change)
+        count = layout.of_groups((drawn.codes >= 0).sum(0))
+        change = damping * log_ratio(wanted, shares_of(drawn, drawn.codes >= 0), count.clamp(min=1))
+        found = replace(found, log_weights=found.log_weights + torch.where(count > 0, change, 0.0))
     if not settings.scores:
         return found
     theirs, own = quantiles(drawn, ScoreCells(table), range(layout.num_continuous))

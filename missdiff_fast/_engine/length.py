@@ -61,9 +61,7 @@ def choose_length(
         phase = Phase("pilot", _PILOT_STEPS, batch_size, training.learning_rate, training.warmup, training.ema)
         pace = _pace(copy.deepcopy(network), table, config, phase, backend, seed)
         left = _TRAINING_SHARE * training.budget - (time.perf_counter() - history.started)
-        further = refine.step_share * rounds + config.imputer.share(len(table))
-        further += 0.0 if bool(table.observed().all()) else config.incomplete.step_share
-        further += config.refits.step_share * config.refits.number
+        further = refine.step_share * rounds + config.imputer.share(len(table)) + _last_share(config, table)
         steps = max(_PILOT_STEPS, int(left / pace / (1 + further)))
         reason = f"a budget of {training.budget:g} s, at {1e3 * pace:.2g} ms a step"
     history.choose("training.steps", steps, reason)
@@ -86,18 +84,24 @@ def as_chosen(config: Config, history: History, num_rows: int) -> Config:
     return replace(config, training=training)
 
 
-def spare_seconds(config: Config, history: History) -> float:
+def _last_share(config: Config, table: EncodedTable) -> float:
+    """The steps of incomplete rows' network and of refits, as a share of those of the first training."""
+    incomplete = 0.0 if bool(table.observed().all()) else config.incomplete.step_share
+    return incomplete + config.refits.step_share * config.refits.number
+
+
+def spare_seconds(config: Config, table: EncodedTable, history: History) -> float:
     """Seconds of a budget that are left for the fit of joint draws, once the network is trained; inf without a budget.
 
-    What the refits need and half of what is for drawing and calibration is not counted.
+    What the networks still to be trained need and half of what is for drawing and calibration is not counted.
     """
-    training, refits = config.training, config.refits
+    training = config.training
     if training.budget is None:
         return math.inf
     spent = time.perf_counter() - history.started
     pace = history.seconds[-1] / history.step[-1]
     steps = as_chosen(config, history, 0).training.steps or 0
-    return (1 + _TRAINING_SHARE) / 2 * training.budget - spent - pace * steps * refits.step_share * refits.number
+    return (1 + _TRAINING_SHARE) / 2 * training.budget - spent - pace * steps * _last_share(config, table)
 
 
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:

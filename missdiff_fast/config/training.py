@@ -216,8 +216,8 @@ class ImputerConfig:
 class IncompleteConfig:
     """Training of the network that draws incomplete rows; see `missdiff_fast._engine.incomplete`.
 
-    It is trained for ``step_share`` of the first training's steps. With a share of 0, and where no cell is missing,
-    there is none; ``MissDiff.sample(missing=True)`` then draws complete rows, and hides cells.
+    It is trained for ``step_share`` of the steps that `TrainingConfig.resolve` chooses for the rows. With a share of 0
+    there is none, and `MissDiff.sample` draws complete rows alone.
 
     Examples
     --------

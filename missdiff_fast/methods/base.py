@@ -35,6 +35,11 @@ class Method(ABC):
         """Whether there is anything to draw from."""
 
     @property
+    def draws_holes(self) -> bool:
+        """Whether it can draw rows with holes."""
+        return False
+
+    @property
     def num_refits(self) -> int:
         """How many refits on bootstrap samples of the rows there are to draw from."""
         return 0
@@ -52,27 +57,27 @@ class Method(ABC):
         first_row: int = 0,
         conditional: bool = False,
         refit: int | None = None,
-        holes: EncodedTable | None = None,
+        hidden: Tensor | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
-        """Complete rows, drawn given the known cells.
+        """Rows drawn given the known cells: complete ones, or as rows with certain holes are distributed.
 
         Parameters
         ----------
         known : EncodedTable
             The known cells, N rows.
         seed : int
-            Row i depends on (seed, i) and its known cells alone.
+            Row i depends on (seed, i), its known and its hidden cells alone.
         first_row : int
             The number i of the first row.
         conditional : bool
             Whether `impute_draws` draws; `ColumnStates` has noise levels, weights and a joint distribution for it.
         refit : int, optional
             The refit that draws, from 0 to ``num_refits - 1``; None takes the fit itself.
-        holes : EncodedTable, optional
-            N rows without known cells are drawn as rows with these holes are distributed; the cells in them mean
-            nothing. ValueError where the method draws complete rows alone.
+        hidden : Tensor, optional
+            The missing cells of rows with holes, bool ``[N, J]`` of the codec's layout, where nothing is known; what is
+            drawn there means nothing. Only where ``draws_holes``.
         verbose, desc
             Progress bar, and its name.
         """

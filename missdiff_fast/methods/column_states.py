@@ -76,6 +76,11 @@ class ColumnStates(Method):
         return hasattr(self, "_networks")
 
     @property
+    def draws_holes(self) -> bool:
+        """As `Method.draws_holes`: where cells were missing, and the fit was not interrupted before."""
+        return self._incomplete is not None
+
+    @property
     def num_refits(self) -> int:
         """As `Method.num_refits`."""
         return len(self._refits)
@@ -111,8 +116,8 @@ class ColumnStates(Method):
             history.choose("last noise level of draws", round(float(self._calibration.sigma_min), 3), reason)
         incomplete = train_incomplete(networks.generator, table, config, self.backend, seed, history, verbose=verbose)
         if incomplete is not None:
-            corrections = calibrate_incomplete(incomplete, table, config, self.backend, seed)
-            self._incomplete = incomplete, corrections
+            self._incomplete = incomplete, Calibration.none(self.atoms.layout, self.device)
+            self._incomplete = incomplete, calibrate_incomplete(incomplete, table, config, self.backend, seed)
         for m in range(config.refits.number):
             copy = refit(
                 self._networks.generator,
@@ -145,7 +150,7 @@ class ColumnStates(Method):
         size = {"held_out": len(held_out or ()), "refits": self.config.refits.number}
         if not affordable(len(table), rows.layout, **size):
             return None
-        spare = spare_seconds(self.config, history)
+        spare = spare_seconds(self.config, table, history)
         if spare < math.inf and (
             spare <= 0 or estimated_seconds(work(len(table), rows.layout, **size), rows, backend) > spare
         ):
@@ -184,14 +189,13 @@ class ColumnStates(Method):
         first_row: int = 0,
         conditional: bool = False,
         refit: int | None = None,
-        holes: EncodedTable | None = None,
+        hidden: Tensor | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
         """As `Method.draw`."""
-        hidden = None
-        if holes is not None and self._incomplete is not None:
-            hidden = ~self._shown(holes.to(self.device)).observed()
+        if hidden is not None:
+            hidden = self.atoms.layout.with_own_partners(hidden.to(self.device))
         known, joint = self.wide.add(known), self._joint if conditional else None
         layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)

@@ -84,13 +84,13 @@ class NoisePrediction(Method):
         first_row: int = 0,
         conditional: bool = False,
         refit: int | None = None,
-        holes: EncodedTable | None = None,
+        hidden: Tensor | None = None,
         verbose: bool = False,
         desc: str = "sample",
     ) -> pd.DataFrame:
         """Algorithm 2, in T steps."""
-        if holes is not None:
-            raise ValueError("missing: the preset 'paper' draws complete rows alone; fit with preset='default'")
+        if hidden is not None:
+            raise NotImplementedError("the paper's sampler draws complete rows alone")
         drawn = self._chains(known, [seed], verbose, desc, first_row)
         return self._rows(known, ((a, b, chain[0]) for a, b, chain in drawn))
 

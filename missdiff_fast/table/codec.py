@@ -265,13 +265,10 @@ class Codec:
                     frame[name] = frame[name].mask(places >= 0, known)
         return frame
 
-    def as_missing(self, holes: pd.DataFrame) -> EncodedTable:
-        """An encoded table with these holes, bool ``[N, J]``, whose other cells mean nothing."""
+    def missing(self, holes: pd.DataFrame) -> Tensor:
+        """Which encoded cells are missing in rows with these holes, bool ``[N, columns]``: bool ``[N, C + K]``."""
         holes = self.relations.residual_holes(holes)
-        C = len(self._continuous)
-        numbers, codes = torch.zeros(len(holes), C), torch.zeros(len(holes), len(self._categorical), dtype=torch.int16)
-        own = holes[[*self._modelled.continuous, *self.schema.categorical]].to_numpy(dtype=bool)
-        return EncodedTable(numbers, codes, self.layout).without(torch.from_numpy(own))
+        return torch.from_numpy(holes[[*self._modelled.continuous, *self.schema.categorical]].to_numpy(dtype=bool))
 
     def settle(
         self,
@@ -295,7 +292,8 @@ class Codec:
             One uniform number for each row, which chooses among several values by how frequent they are; without it
             the most frequent category or the nearest number is taken.
         holes : DataFrame, optional
-            Cells that mean nothing, bool ``[N, J]``: nothing is computed from them.
+            The cells that are to be missing, bool ``[N, columns]``, in rows without known cells; none by default. The
+            relations hold among the others.
         """
         return self.relations.settle(decoded, cells, uniform, holes)
 

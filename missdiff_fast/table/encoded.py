@@ -99,6 +99,14 @@ class Layout:
         places = torch.tensor(self.partners, device=x.device) + (x.shape[1] - self.num_columns)
         return torch.cat([x[:, : -len(self.partners)], x[:, places]], 1)
 
+    def with_own_partners(self, x: Tensor) -> Tensor:
+        """Numbers of the columns that are no partners, and after them those of the partners: ``[B, J]``.
+
+        >>> Layout(1, (2, 2), (0,)).with_own_partners(torch.tensor([[5, 6]])).tolist()
+        [[5, 6, 5]]
+        """
+        return torch.cat([x, x[:, list(self.partners)]], 1) if self.partners else x
+
     def whole(self, device: torch.device | None = None) -> Tensor:
         """Which of the J columns are no part of another, as its atoms or residual are: bool ``[J]``.
 

@@ -58,6 +58,11 @@ class Holes:
         missing = np.stack([cells.found[name].missing[rows] for name in columns], 1)
         return cls(columns, *np.unique(np.packbits(missing, 1), axis=0, return_counts=True))
 
+    @property
+    def any(self) -> bool:
+        """Whether a cell is missing."""
+        return bool(self.patterns.any())
+
     def draw(self, uniform: np.ndarray) -> pd.DataFrame:
         """The holes of N rows, each those of a row of the table: bool ``[N, J]``, from uniform numbers ``[N]``."""
         below = self.counts.cumsum()

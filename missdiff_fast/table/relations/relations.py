@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.columns import Coder
+from missdiff_fast.table.relations.hole_settling import HoleSettling
 from missdiff_fast.table.relations.relation import Determined, Numeric, Relation
 from missdiff_fast.table.relations.search import fields_of, residual_cells
 from missdiff_fast.table.relations.settling import Settling
@@ -91,7 +92,7 @@ class Relations:
         return replace(cells, found=found)
 
     def residual_holes(self, holes: pd.DataFrame) -> pd.DataFrame:
-        """The holes of a table, bool ``[N, J]``, and after them those of the residuals."""
+        """The holes of a table, bool ``[N, columns]``, and after them those of the residuals."""
         holes = holes.copy(deep=False)
         for name, relation in self._residuals.items():
             holes[name] = holes[[relation.column, *relation.sources]].to_numpy().any(1)
@@ -104,7 +105,7 @@ class Relations:
         uniform: np.ndarray | None,
         holes: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
-        """Complete rows in which the relations hold, as far as the known cells let them, without the residuals.
+        """Rows in which the relations hold, as far as the known cells let them, without the residuals.
 
         Parameters
         ----------
@@ -116,22 +117,26 @@ class Relations:
             One uniform number for each row, which chooses among values that are equally consistent; without it the
             most frequent one of categories and the nearest one of numbers is taken.
         holes : DataFrame, optional
-            Drawn cells that mean nothing, bool ``[N, J]``; none by default.
+            The cells that are to be missing, bool ``[N, columns]``, in rows without known cells; none by default. The
+            relations hold among the others.
         """
         if not self.found:
             return drawn
-        numbers, fixed, absent = {}, {}, {}
+        numbers, fixed = {}, {}
         for name, field in self.fields.items():
             numbers[name] = field.read_series(drawn[name])
             fixed[name] = np.zeros(len(drawn), dtype=bool)
-            absent[name] = fixed[name] if holes is None else holes[name].to_numpy(dtype=bool)
             known = cells.observed(name)
             if known is not None:
                 given = field.read(known)
                 fixed[name] = ~np.isnan(given)
                 numbers[name] = np.where(fixed[name], given, numbers[name])
         residuals = {one.column: drawn[name].to_numpy() for name, one in self._residuals.items()}
-        settling = Settling(self.fields, numbers, fixed, residuals, uniform, absent)
+        if holes is None:
+            settling = Settling(self.fields, numbers, fixed, residuals, uniform)
+        else:
+            own = {name: holes[name].to_numpy(dtype=bool) for name in self.fields}
+            settling = HoleSettling(self.fields, numbers, residuals, uniform, own)
         settling.run(self.found)
         settled = settling.frame(drawn).drop(columns=list(self._residuals))
         settled.columns = pd.Index([name for name in drawn.columns if name not in self._residuals])  # integers again

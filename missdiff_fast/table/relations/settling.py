@@ -33,8 +33,6 @@ class Settling:
     uniform : ndarray or None
         Of each row, a number that chooses among values that are equally consistent, ``[N]``; None takes the most
         frequent of categories and of numbers the nearest.
-    absent : mapping
-        Name to which drawn cells mean nothing, bool ``[N]``. None of them is known.
     """
 
     def __init__(
@@ -44,12 +42,11 @@ class Settling:
         fixed: Mapping[Name, np.ndarray],
         residuals: Mapping[Name, np.ndarray],
         uniform: np.ndarray | None,
-        absent: Mapping[Name, np.ndarray],
     ) -> None:
         self.fields, self.residuals, self.uniform = fields, residuals, uniform
         self.numbers = {name: column.copy() for name, column in numbers.items()}
         self.known = fixed
-        self.fixed, self.absent = ({name: column.copy() for name, column in one.items()} for one in (fixed, absent))
+        self.fixed = {name: column.copy() for name, column in fixed.items()}
 
     def run(self, relations: Sequence[Relation]) -> None:
         """Move the cells that are not known; relations come in the order of computing."""
@@ -66,18 +63,10 @@ class Settling:
                 self._choose(relation.source, tables.pop(relation.source, []))
         taken = Counter(name for relation in relations for name in {relation.column, *relation.sources})
         for relation in relations:
-            rows = ~self.fixed[relation.column] & self._follows(relation)
+            rows = ~self.fixed[relation.column]
             if isinstance(relation, Numeric):
                 self._return(relation, rows, [name for name in relation.sources if taken[name] == 1])
             self._compute(relation, rows)
-            self.absent[relation.column][rows] = False
-
-    def _follows(self, relation: Relation) -> np.ndarray:
-        """Where the column can be computed: its sources are there, and where it has a residual, its own cell."""
-        needed = list(relation.sources)
-        if isinstance(relation, Numeric) and relation.residual is not None:
-            needed.append(relation.column)
-        return ~np.logical_or.reduce([self.absent[name] for name in needed])
 
     def _follow(self, relations: Sequence[Relation]) -> None:
         """Set the cells that known ones leave no choice of: columns of fixed sources, and the last source of a formula.
@@ -107,11 +96,11 @@ class Settling:
                 result[name] = as_series(array, drawn.index)
         return result
 
-    def _compute(self, relation: Relation, rows: np.ndarray) -> None:
-        """Set the column in some rows, in which it is then fixed if its sources are."""
+    def _compute(self, relation: Relation, rows: np.ndarray) -> np.ndarray:
+        """Set the column in some rows, in which it is then fixed if its sources are; gives those it could be set in."""
         places = np.flatnonzero(rows)
         if not len(places):
-            return
+            return places
         own = self.numbers[relation.column]
         others = [self.numbers[name][places] for name in relation.sources]
         if isinstance(relation, Determined):
@@ -122,9 +111,14 @@ class Settling:
             value = relation.compute(others, self._residual(relation, places))
             good = np.isfinite(value)
             places = places[good]
-            own[places] = self.fields[relation.column].nearest(value[good])
+            own[places] = self._allowed(relation.column, places, value[good])
         sources = np.logical_and.reduce([self.fixed[name][places] for name in relation.sources])
         self.fixed[relation.column][places] |= sources
+        return places
+
+    def _allowed(self, name: Name, places: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The numbers of a column that stand for computed ones in some rows."""
+        return self.fields[name].nearest(numbers)
 
     def _residual(self, relation: Numeric, places: np.ndarray) -> np.ndarray | float:
         return 0.0 if relation.residual is None else self.residuals[relation.column][places]
