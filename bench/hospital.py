@@ -5,7 +5,7 @@
 FOLDER is searched for setB_part_hourly.psv.gz, the hourly records of the PhysioNet/CinC Challenge 2019 put under one
 another, pipe-separated, with a column ``patient``, and for diabetic_data.csv.gz, Diabetes 130-US Hospitals. There is no
 complete table to compare with, so synthetic rows are held against the observed values of the training rows. Complete
-rows have values that nobody measured, and differ from those for that too; rows drawn with holes do not:
+rows also differ because they have values for those who were not measured; rows with holes differ by the model's error:
 
 - numbers by the Kolmogorov-Smirnov distance of each column's marginal, and by the correlation of each pair over the
   rows that hold both, 200 at least. Columns observed in fewer than 200 rows are left out of the worst one: 131 values

@@ -185,7 +185,8 @@ class MissDiff(Parameters):
             columns and missing cells are drawn). The draw is conditional on them, not a selection among many.
         missing : bool
             Whether the rows have holes as often, and where, as the training rows. Each row has the holes of one of
-            these, chosen at random, and its other cells are drawn as those of rows with such holes are distributed.
+            these, chosen at random (of 131,072 where there are more), and its other cells are drawn as those of rows
+            with such holes are distributed.
             Observed values and holes then depend on one another as in the table, where a laboratory value may be
             measured in the sicker patients alone; a complete row has a value for every patient. A column of NumPy
             integers or booleans that gets a hole gets pandas' nullable dtype. Not together with ``given``.
@@ -206,7 +207,8 @@ class MissDiff(Parameters):
         ------
         ValueError, TypeError
             Bad number of rows or first row; unknown column or value in ``given``; ``missing`` together with ``given``,
-            or with the preset "paper", which draws complete rows alone.
+            with the preset "paper", which draws complete rows alone, or where the fit did not train a network for it:
+            it was interrupted, or ``incomplete.step_share`` is 0.
         NotFittedError
             The model is not fitted, here as in all methods below.
 

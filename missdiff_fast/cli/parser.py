@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     """
     parser = _Parser(
         prog="missdiff",
-        description="Train a diffusion model on a table with missing cells; draw complete synthetic rows from it, or "
+        description="Train a diffusion model on a table with missing cells; draw synthetic rows from it, or "
         "fill the missing cells.",
         epilog="'missdiff COMMAND --help' shows the options of a command.",
         formatter_class=_Help,
