@@ -392,7 +392,7 @@ class TestSettings:
     def test_what_is_set_is_used(self, table: pd.DataFrame) -> None:
         settings = {"steps": 3, "batch_size": 7, "learning_rate": 1e-4, "width": 16, "blocks": 1}
         model = MissDiff(**settings, refine=0).fit(table)
-        assert model.history_["step"].tolist() == [3, 5]  # with the imputer
+        assert model.history_["step"].tolist() == [3, 5, 6]  # with the imputer and the network for rows with holes
         assert (model.config_.network.width, model.config_.network.blocks) == (16, 1)
         assert (model.config_.training.batch_size, model.config_.training.learning_rate) == (7, 1e-4)
 

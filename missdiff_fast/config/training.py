@@ -183,9 +183,10 @@ class RefineConfig:
 class ImputerConfig:
     """Training of the network that imputes; see `missdiff_fast._engine.imputer`.
 
-    It is trained after refinement, further for ``step_share`` of the steps that `TrainingConfig.resolve` chooses for the
-    rows. More than 32,000 rows get no more of its steps than 32,000 do. Of fewer than ``new_rows`` rows it is a new network,
-    trained for ``new_share`` of the steps. With a share of 0 the network imputes as the trainings before left it.
+    It is trained after refinement, further for ``step_share`` of the steps that `TrainingConfig.resolve` chooses for
+    the rows. More than 32,000 rows get no more of its steps than 32,000 do. Of fewer than ``new_rows`` rows it is a new
+    network, trained for ``new_share`` of the steps. With a share of 0 the network imputes as the trainings before left
+    it.
 
     Examples
     --------
