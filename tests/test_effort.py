@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from missdiff_fast import MissDiff
+from missdiff_fast._engine import length
+from missdiff_fast._engine.phase import Phase
+from missdiff_fast.config import Config, TrainingConfig
 from missdiff_fast.config.effort import EFFORTS, budget_seconds
 
 
@@ -77,6 +82,49 @@ def test_refits_share_the_budget() -> None:
     settings = {"blend.draws": "blend.draws" not in _chosen(model)}
     again = MissDiff(steps=steps, refits=3, width=16, blocks=1, settings=settings, random_state=0).fit(_table())
     pd.testing.assert_frame_equal(model.impute_draws(_table(), 1)[0], again.impute_draws(_table(), 1)[0])
+
+
+class _Clock:
+    """Trainings of a fixed cost and one for each step, some of which take longer because the machine is busy."""
+
+    def __init__(self, fixed: float, step: float, delays: Sequence[float]) -> None:
+        self.now, self.fixed, self.step, self.delays = 0.0, fixed, step, list(delays)
+
+    def train(self, *arguments: Any) -> None:
+        """As `_engine.training.train`."""
+        self.now += self.fixed + self.step * arguments[3].steps + (self.delays.pop(0) if self.delays else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "step", "delays"),
+    [
+        (0.001, 0.004, []),
+        (1.0, 0.004, []),  # of many rows
+        (0.001, 0.004, [0, 0.5]),  # a busy machine makes the short training longer than the long one,
+        (0.001, 0.004, [0, 0.12]),  # or as long
+        (0.001, 0.004, [0.5, 0, 0.05]),
+    ],
+)
+def test_the_pace_is_right_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch, fixed: float, step: float, delays: list[float]
+) -> None:
+    clock = _Clock(fixed, step, delays)
+    monkeypatch.setattr(length, "train", clock.train)
+    monkeypatch.setattr(length.time, "perf_counter", lambda: clock.now)
+    config = Config(training=TrainingConfig(budget=60.0))
+    phase = Phase("pilot", 30, 256, 1e-3, 100, 0.9)
+    pace = length._pace(*(cast(Any, None),) * 2, config, phase, *(cast(Any, None),) * 2)
+    assert step / 2 <= pace <= 2 * step
+    assert clock.now < 10
+
+
+def test_a_pace_that_is_not_found_is_not_taken_to_be_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = _Clock(0.05, 0.001, [0, 5.0])
+    monkeypatch.setattr(length, "train", clock.train)
+    monkeypatch.setattr(length.time, "perf_counter", lambda: clock.now)
+    config = Config(training=TrainingConfig(budget=1.0))
+    phase = Phase("pilot", 30, 256, 1e-3, 100, 0.9)
+    assert length._pace(*(cast(Any, None),) * 2, config, phase, *(cast(Any, None),) * 2) > 0.0005
 
 
 @pytest.mark.parametrize(("budget", "seconds"), [("2min", 120), ("90s", 90), ("1h", 3600), (1.5, 1.5), ("30", 30)])

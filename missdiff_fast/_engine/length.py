@@ -16,7 +16,8 @@ from missdiff_fast._engine.training import train
 from missdiff_fast.config import Config
 from missdiff_fast.table.encoded import EncodedTable
 
-_PILOT_STEPS = 30
+_PILOT_STEPS, _SHORT_STEPS = 30, 6
+_PILOT_SHARE = 0.1  # of a budget, after which no longer training is tried to find the time of a step
 _TRAINING_SHARE = 0.85  # of a budget; the rest is for drawing missing cells and for calibration
 
 
@@ -107,11 +108,22 @@ def spare_seconds(config: Config, table: EncodedTable, history: History) -> floa
 def _pace(network: nn.Module, table: EncodedTable, config: Config, phase: Phase, backend: Backend, seed: int) -> float:
     """Seconds of a training step: the difference of a long and a short training, after one that warms up.
 
-    What a training costs before its first step, which grows with the table, is none of a step.
+    What a training costs before its first step, which grows with the table, is none of a step. The long training is
+    made longer until most of its time is that of steps, or a share of the budget is spent: other work of the machine
+    may make the short one as long as it. A step is never taken to be shorter than half of the long one's mean.
     """
-    seconds = []
-    for steps in (phase.steps, _PILOT_STEPS // 5, phase.steps + _PILOT_STEPS // 5):
+
+    def seconds(steps: int) -> float:
         started = time.perf_counter()
         train(network, table, config.objective, replace(phase, steps=steps), backend, seed, History())
-        seconds.append(time.perf_counter() - started)
-    return max((seconds[2] - seconds[1]) / phase.steps, 1e-6)
+        return time.perf_counter() - started
+
+    spent = seconds(phase.steps)
+    short = seconds(_SHORT_STEPS)
+    most, count = _PILOT_SHARE * (config.training.budget or 0.0), phase.steps
+    while True:
+        long = seconds(count + _SHORT_STEPS)
+        spent += long
+        if long > 2 * short or spent > most:
+            return max(long - short, long / 2) / count
+        count *= 2
