@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -20,13 +21,14 @@ from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
 from missdiff_fast._parameters import Parameters, configure, from_json, most_categories, to_json
 from missdiff_fast.config import AnyConfig, Config, from_dict
-from missdiff_fast.errors import argument_error
+from missdiff_fast.errors import DataWarning, argument_error
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.ops.reference import uniform
+from missdiff_fast.remedies import Do
 from missdiff_fast.table import Codec, EncodedTable, TableCells, read_frame
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
-from missdiff_fast.table.holes import Holes, blank
+from missdiff_fast.table.holes import Holes
 from missdiff_fast.table.schema import check_frame
 
 _CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
@@ -570,17 +572,28 @@ class MissDiff(Parameters):
             rule = "goes without given, whose values may tell which cells are missing: draw more rows, and choose"
         elif not isinstance(self.config_, Config):
             rule = "goes without the preset 'paper', which draws complete rows alone"
-        elif self._holes.any and not self._method.draws_holes:
+        elif not self._method.draws_holes and self._has_incomplete_rows():
             rule = "needs a network that was not trained: fit was interrupted, or incomplete.step_share is 0"
         if rule:
             raise argument_error("missing", rule, True)
 
     def _incomplete(self, known: TableCells, encoded: EncodedTable, seed: int, first_row: int) -> pd.DataFrame:
         """Rows with holes; nothing is known of them."""
+        alone = [name for name in self._holes.ever if self.codec_.schema[name].kind == "constant"]
+        if alone:
+            problem = f"the holes of {alone}, which have one value each, do not depend on the values of other columns"
+            remedy = Do("to keep what they tell, give the blank a value of its own, such as 'no', before fit")
+            warnings.warn(DataWarning("holes", problem, columns=alone, remedy=remedy, joint="; "), stacklevel=3)
         holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known)))
-        hidden = self.codec_.missing(holes)
+        # Without a network for them all rows with holes are empty but for columns of one value.
+        hidden = self.codec_.missing(holes) if self._method.draws_holes else None
         drawn = self._method.draw(encoded, seed, first_row=first_row, hidden=hidden, verbose=self.verbose)
-        return blank(self._settled(drawn, known, seed, first_row, holes), holes)
+        return self._holes.blank(self._settled(drawn, known, seed, first_row, holes), holes)
+
+    def _has_incomplete_rows(self) -> bool:
+        """Whether a row of the table had both cells and holes, columns of one value aside."""
+        missing = self.codec_.missing(self._holes.distinct())
+        return bool((missing.any(1) & ~missing.all(1)).any())
 
     def _encoded(
         self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig

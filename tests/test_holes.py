@@ -11,7 +11,7 @@ import torch
 
 import missdiff_fast.table.holes as module
 from missdiff_fast.table import read_frame
-from missdiff_fast.table.holes import Holes, blank
+from missdiff_fast.table.holes import Holes
 
 
 def _learnt(missing: np.ndarray) -> Holes:
@@ -61,6 +61,8 @@ def test_a_model_file_has_them() -> None:
         {"patterns": torch.zeros(2, 2, dtype=torch.int64)},
         {"counts": torch.tensor([1, 0])},
         {"counts": torch.tensor([1.0, 2.0])},
+        {"counts": torch.tensor([[1], [2]])},
+        {"counts": torch.tensor([1, 2**62])},
         {"patterns": torch.zeros(0, 2, dtype=torch.uint8), "counts": torch.zeros(0, dtype=torch.int64)},
     ],
 )
@@ -91,9 +93,15 @@ def test_damaged_ones_are_refused(change: dict[str, torch.Tensor]) -> None:
 )
 def test_a_column_keeps_its_values_and_a_dtype_that_holds_a_hole(values: list[Any], dtype: str, result: str) -> None:
     rows = pd.DataFrame({"x": pd.Series(values, dtype=dtype), "whole": [1, 2, 3]})
-    blanked = blank(rows, pd.DataFrame({"x": [False, True, False], "whole": [False] * 3}))
+    holes = _learnt(np.array([[False, False], [True, False]]))
+    holes = Holes(("x", "whole"), holes.patterns, holes.counts)
+    blanked = holes.blank(rows, pd.DataFrame({"x": [False, True, False], "whole": [False] * 3}))
     assert str(blanked["x"].dtype) == result
     assert blanked["x"].isna().tolist() == [False, True, False]
     assert blanked["x"].dropna().tolist() == rows["x"][[0, 2]].tolist()
     pd.testing.assert_series_equal(blanked["whole"], rows["whole"])
     assert not rows["x"].isna().any()
+    # Rows without a hole have the same dtypes.
+    whole = holes.blank(rows, pd.DataFrame({"x": [False] * 3, "whole": [False] * 3}))
+    assert whole.dtypes.equals(blanked.dtypes)
+    assert whole["x"].tolist() == rows["x"].tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from missdiff_fast._engine.random import derive, shuffled
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.tiling import unknown
 from missdiff_fast.config import Config
+from missdiff_fast.errors import DataWarning
 from missdiff_fast.methods import column_states
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
@@ -117,6 +119,25 @@ def test_rows_without_any_value_are_drawn_as_often(table: pd.DataFrame) -> None:
     assert abs(drawn.isna().all(axis=1).mean() - some.isna().all(axis=1).mean()) < 0.03
 
 
+@pytest.mark.parametrize("kind", ["one column", "whole rows", "one value"])
+def test_tables_without_a_row_of_cells_and_holes(kind: str) -> None:
+    random = np.random.default_rng(0)
+    w = random.normal(size=400)
+    x = np.where(random.random(400) < 0.5, np.nan, w)
+    table = {
+        "one column": pd.DataFrame({"x": x}),
+        "whole rows": pd.DataFrame({"x": x, "y": np.where(np.isnan(x), np.nan, -w)}),
+        "one value": pd.DataFrame({"tick": np.where(random.random(400) < 0.5, "yes", None), "w": w}),
+    }[kind]
+    model = MissDiff(steps=20, random_state=0).fit(table)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        drawn = model.sample(2000, missing=True)
+    assert [str(one.message).partition(",")[0] for one in told] == ["the holes of ['tick']"] * (kind == "one value")
+    assert np.abs(drawn.isna().mean() - table.isna().mean()).max() < 0.05
+    assert set(drawn.isna().value_counts().index) == set(table.isna().value_counts().index)
+
+
 def test_given_values_are_refused(model: MissDiff) -> None:
     with pytest.raises(ValueError, match="missing goes without given"):
         model.sample(5, given={"ward": "a"}, missing=True)
@@ -198,12 +219,15 @@ def test_columns_of_every_kind_have_holes() -> None:
     ).convert_dtypes()
     holes = random.random(table.shape) < [0.1, 0.2, 0.3, 0.4, 0.5]
     table = table.mask(holes)
-    drawn = MissDiff(steps=200, random_state=0).fit(table).sample(2000, missing=True)
+    model = MissDiff(steps=200, random_state=0).fit(table)
+    with pytest.warns(DataWarning, match=r"the holes of \['site'\], which have one value each, do not depend"):
+        drawn = model.sample(2000, missing=True)
     assert drawn.dtypes.equals(table.dtypes)
     assert np.abs(drawn.isna().mean() - holes.mean(0)).max() < 0.05
     assert set(drawn["site"].dropna()) == {"north"}
     assert abs((drawn["stay"].dropna() == 0).mean() - 0.4) < 0.06
-    assert len(MissDiff(steps=2, random_state=0).fit(table).sample(0, missing=True)) == 0
+    few = table.drop(columns="site")
+    assert len(MissDiff(steps=2, random_state=0).fit(few).sample(0, missing=True)) == 0
 
 
 def _marginals(calibrated: bool) -> tuple[EncodedTable, EncodedTable, torch.Tensor]:

@@ -63,12 +63,43 @@ class Holes:
         """Whether a cell is missing."""
         return bool(self.patterns.any())
 
+    @property
+    def ever(self) -> list[Name]:
+        """The columns that have holes."""
+        bits = np.unpackbits(np.bitwise_or.reduce(self.patterns), count=len(self.columns))
+        return [name for name, bit in zip(self.columns, bits, strict=True) if bit]
+
+    def distinct(self) -> pd.DataFrame:
+        """The distinct sets of missing cells, bool ``[P, J]``."""
+        return self._frame(self.patterns)
+
     def draw(self, uniform: np.ndarray) -> pd.DataFrame:
         """The holes of N rows, each those of a row of the table: bool ``[N, J]``, from uniform numbers ``[N]``."""
         below = self.counts.cumsum()
         chosen = np.searchsorted(below, uniform * below[-1], side="right").clip(max=len(below) - 1)
-        bits = np.unpackbits(self.patterns[chosen], 1, count=len(self.columns)).astype(bool)
+        return self._frame(self.patterns[chosen])
+
+    def _frame(self, patterns: np.ndarray) -> pd.DataFrame:
+        bits = np.unpackbits(patterns, 1, count=len(self.columns)).astype(bool)
         return pd.DataFrame(bits, columns=pd.Index(self.columns, dtype=object))
+
+    def blank(self, rows: pd.DataFrame, holes: pd.DataFrame) -> pd.DataFrame:
+        """The rows with holes where ``holes`` is True, both ``[N, J]``.
+
+        A column of NumPy integers or booleans that has holes in the table gets pandas' nullable dtype of the same name,
+        with or without a hole in these rows.
+
+        >>> rows = pd.DataFrame({"age": [31, 45], "sex": ["f", "m"]})
+        >>> holes = Holes(("age", "sex"), np.array([[0], [128]], dtype=np.uint8), np.array([3, 1]))
+        >>> holes.blank(rows, holes.draw(np.array([0.9, 0.1])))
+            age sex
+        0  <NA>   f
+        1    45   m
+        """
+        columns = dict(rows.items())
+        for name in self.ever:
+            columns[name] = _without(columns[name], holes[name].to_numpy())
+        return as_frame(columns, rows.index)
 
     def tensors(self) -> dict[str, Tensor]:
         """The patterns and their counts by name, for a model file."""
@@ -79,29 +110,13 @@ class Holes:
         """From the tensors of a model file; KeyError where one is not there, ValueError where they do not fit."""
         patterns, counts = (tensors[name].cpu().numpy() for name in ("patterns", "counts"))
         fits = patterns.shape == (len(counts), -(-len(columns) // 8)) and patterns.dtype == np.uint8
-        if not (fits and counts.dtype == np.int64 and len(counts) and (counts > 0).all()):
+        whole = counts.ndim == 1 and counts.dtype == np.int64 and len(counts) > 0
+        if not (fits and whole and (counts > 0).all() and counts.astype(float).sum() <= _MOST_ROWS):
             raise ValueError("the holes of a model file do not hold together")
         return cls(tuple(columns), patterns, counts)
 
 
-def blank(rows: pd.DataFrame, holes: pd.DataFrame) -> pd.DataFrame:
-    """The rows with holes where ``holes`` is True, both ``[N, J]``.
-
-    A column of NumPy integers or booleans that gets a hole gets pandas' nullable dtype of the same name.
-
-    >>> rows = pd.DataFrame({"age": [31, 45], "sex": ["f", "m"]})
-    >>> blank(rows, pd.DataFrame({"age": [True, False], "sex": [False, False]}))
-        age sex
-    0  <NA>   f
-    1    45   m
-    """
-    columns = {name: _without(column, holes[name].to_numpy()) for name, column in rows.items()}
-    return as_frame(columns, rows.index)
-
-
 def _without(column: pd.Series, holes: np.ndarray) -> pd.Series:
-    if not holes.any():
-        return column
     if column.dtype.kind in "iub" and isinstance(column.dtype, np.dtype):
         column = column.convert_dtypes(infer_objects=False)
     places = np.where(holes, -1, np.arange(len(column)))
