@@ -30,7 +30,7 @@ def _fit(data: Path, model: Path, *options: str) -> MissDiff:
 
 @pytest.mark.parametrize(
     ("options", "refine", "phases"),
-    [([], None, 3), (["--no-refine"], 0, 2), (["--refine", "0"], 0, 2), (["--refine", "1"], 1, 3)],
+    [([], None, 4), (["--no-refine"], 0, 3), (["--refine", "0"], 0, 3), (["--refine", "1"], 1, 4)],
 )
 def test_rounds_of_refinement(data: Path, tmp_path: Path, options: list[str], refine: int | None, phases: int) -> None:
     model = _fit(data, tmp_path / "m", *options)
