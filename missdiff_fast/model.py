@@ -191,7 +191,7 @@ class MissDiff(Parameters):
             with such holes are distributed.
             Observed values and holes then depend on one another as in the table, where a laboratory value may be
             measured in the sicker patients alone; a complete row has a value for every patient. A column of NumPy
-            integers or booleans that gets a hole gets pandas' nullable dtype. Not together with ``given``.
+            integers or booleans that has holes gets pandas' nullable dtype. Not together with ``given``.
         first_row : int
             The number of the first row. Row i depends on the seed and i alone: rows 0 to 9 and, with ``first_row=10``,
             the next ten are together a sample of twenty rows. With a random_state of None or a generator, every call
@@ -585,7 +585,7 @@ class MissDiff(Parameters):
             remedy = Do("to keep what they tell, give the blank a value of its own, such as 'no', before fit")
             warnings.warn(DataWarning("holes", problem, columns=alone, remedy=remedy, joint="; "), stacklevel=3)
         holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known)))
-        # Without a network for them all rows with holes are empty but for columns of one value.
+        # Without that network no row of the table has both cells and holes; see `_has_incomplete_rows`.
         hidden = self.codec_.missing(holes) if self._method.draws_holes else None
         drawn = self._method.draw(encoded, seed, first_row=first_row, hidden=hidden, verbose=self.verbose)
         return self._holes.blank(self._settled(drawn, known, seed, first_row, holes), holes)

@@ -71,15 +71,7 @@ def train_imputer(
         return
     new = len(table) < imputer.new_rows and steps >= _LEAST_STEPS
     network = new_network() if new else copy.deepcopy(networks.imputer)
-    phase = Phase(
-        name="imputer",
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=training.learning_rate,
-        warmup=training.warmup,
-        ema=training.ema,
-        first_step=history.step[-1] if history.step else 0,
-    )
+    phase = Phase.after(history, "imputer", steps, batch_size, training)
     objective = replace(config.objective, clean_share=0.0, hidden_share=0.0, impute_share=1.0)
     train(network, table, objective, phase, backend, seed, history, verbose=verbose)
     loss = partial(held_out_loss, held_out=held_out, backend=backend, seed=seed)

@@ -74,15 +74,7 @@ def train_incomplete(
     if share == 0 or bool(table.observed().all()):
         return None
     steps = max(1, round(steps * share))
-    phase = Phase(
-        name="incomplete rows",
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=training.learning_rate,
-        warmup=training.warmup,
-        ema=training.ema,
-        first_step=history.step[-1] if history.step else 0,
-    )
+    phase = Phase.after(history, "incomplete rows", steps, batch_size, training)
     objective = replace(config.objective, clean_share=0.0, hidden_share=0.0, impute_share=0.0, mean_weight=0.0)
     network = copy.deepcopy(generator)
     train(network, table, objective, phase, backend, seed, history, verbose=verbose)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from missdiff_fast._engine.history import History
+from missdiff_fast.config import TrainingConfig
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -34,6 +37,12 @@ class Phase:
     show: float = 0.0
     trusted_rate: float = 1.0
     trusted_sigma: float = 0.0
+
+    @classmethod
+    def after(cls, history: History, name: str, steps: int, batch_size: int, training: TrainingConfig) -> Phase:
+        """A phase that follows those of a history, with the schedule of ``training``."""
+        first_step = history.step[-1] if history.step else 0
+        return cls(name, steps, batch_size, training.learning_rate, training.warmup, training.ema, first_step)
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0: linear warm-up, then linear decay to 0."""

@@ -77,16 +77,9 @@ def refit(
     table, seed = bootstrap(table, seed, number), derive(seed, "refit", number)
     steps, batch_size = training.resolve(len(table))
     rounds = refits.rounds if refined else 1
-    phase = Phase(
-        name=f"refit {number + 1}/{refits.number}",
-        steps=max(1, round(steps * refits.step_share / rounds)),
-        batch_size=batch_size,
-        learning_rate=training.learning_rate * refits.rate_share,
-        warmup=training.warmup,
-        ema=training.ema,
-        first_step=history.step[-1] if history.step else 0,
-        show=1.0,
-    )
+    steps = max(1, round(steps * refits.step_share / rounds))
+    phase = Phase.after(history, f"refit {number + 1}/{refits.number}", steps, batch_size, training)
+    phase = replace(phase, learning_rate=training.learning_rate * refits.rate_share, show=1.0)
     # A refit draws with known cells clean and all others noisy, and does nothing else.
     objective = replace(
         config.objective,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from missdiff_fast.table.relations.fields import Field
 from missdiff_fast.table.relations.relation import Determined, Numeric, Relation
-from missdiff_fast.table.relations.settling import Settling
+from missdiff_fast.table.relations.settling import Settling, tables_by_source
 from missdiff_fast.table.schema import Name
 
 
@@ -41,10 +41,7 @@ class HoleSettling(Settling):
 
     def run(self, relations: Sequence[Relation]) -> None:
         """As `Settling.run`."""
-        tables: dict[Name, list[Determined]] = {}
-        for relation in relations:
-            if isinstance(relation, Determined):
-                tables.setdefault(relation.source, []).append(relation)
+        tables = tables_by_source(relations)
         taken = Counter(name for relation in relations for name in {relation.column, *relation.sources})
         for relation in relations:
             if isinstance(relation, Determined):

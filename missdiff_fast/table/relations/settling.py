@@ -14,6 +14,15 @@ from missdiff_fast.table.relations.relation import Determined, Numeric, Relation
 from missdiff_fast.table.schema import Name
 
 
+def tables_by_source(relations: Sequence[Relation]) -> dict[Name, list[Determined]]:
+    """The relations that are tables, by their source."""
+    tables: dict[Name, list[Determined]] = {}
+    for relation in relations:
+        if isinstance(relation, Determined):
+            tables.setdefault(relation.source, []).append(relation)
+    return tables
+
+
 class Settling:
     """Rows whose cells are known, or drawn and may be moved.
 
@@ -52,10 +61,7 @@ class Settling:
         """Move the cells that are not known; relations come in the order of computing."""
         self._follow(relations)
         # Relations of one source to tables come one after another, each after those of its own column.
-        tables: dict[Name, list[Determined]] = {}
-        for relation in relations:
-            if isinstance(relation, Determined):
-                tables.setdefault(relation.source, []).append(relation)
+        tables = tables_by_source(relations)
         for relation in reversed(relations):
             if isinstance(relation, Numeric):
                 self._solve(relation)
