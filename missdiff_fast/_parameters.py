@@ -45,6 +45,7 @@ class Parameters(BaseEstimator):
         refine: int | None = None,
         refits: int = 0,
         categorical_columns: Sequence[str | int] | None = None,
+        treatments: Mapping[str | int, str] | None = None,
         missing_values: Sequence[object] = (),
         max_categories: int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -65,6 +66,7 @@ class Parameters(BaseEstimator):
         self.refine = refine
         self.refits = refits
         self.categorical_columns = categorical_columns
+        self.treatments = treatments
         self.missing_values = missing_values
         self.max_categories = max_categories
         self.settings = settings
@@ -146,6 +148,14 @@ def _lacking(parameters: Parameters, name: str, what: str = "") -> DataError:
     return DataError(name, problem, value=value, remedy=LeaveOut(name, value))
 
 
+def treatments(parameters: Parameters) -> dict[str | int, str]:
+    """``treatments`` as a dictionary; TypeError if it is no mapping."""
+    given: object = {} if parameters.treatments is None else parameters.treatments
+    if not isinstance(given, Mapping):
+        raise TypeError(f"treatments must be a mapping from columns to treatments, got {type(given).__name__}")
+    return {_plain(name): treatment for name, treatment in given.items()}
+
+
 def most_categories(parameters: Parameters) -> int:
     """``max_categories``; None is 10,000 for the default preset, and 100 for one whose network sees each category."""
     if parameters.max_categories is not None:
@@ -164,6 +174,7 @@ def to_json(parameters: Parameters) -> dict[str, Any]:
         plain["random_state"] = None
     names = as_names(plain["categorical_columns"])
     plain["categorical_columns"] = None if names is None else [_plain(name) for name in names]
+    plain["treatments"] = [list(pair) for pair in treatments(parameters).items()]
     plain["missing_values"] = [_plain(value) for value in plain["missing_values"] if not pd.isna(value)]
     if plain["settings"] is not None:
         plain["settings"] = {path: _plain(value) for path, value in plain["settings"].items()}
@@ -172,7 +183,8 @@ def to_json(parameters: Parameters) -> dict[str, Any]:
 
 def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """The constructor's arguments from a model file."""
-    return {**data, "missing_values": tuple(data["missing_values"])}
+    changed = {"missing_values": tuple(data["missing_values"]), "treatments": dict(data["treatments"]) or None}
+    return {**data, **changed}
 
 
 def _check_refine(refine: object) -> None:

@@ -25,8 +25,10 @@ from missdiff_fast.errors import DataWarning, argument_error
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.ops.reference import uniform
+from missdiff_fast.plan import Plan, make_plan, read_columns
 from missdiff_fast.remedies import Do
-from missdiff_fast.table import Codec, EncodedTable, TableCells, read_frame
+from missdiff_fast.table import Codec, EncodedTable, TableCells
+from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.holes import Holes
 from missdiff_fast.table.schema import check_frame
@@ -62,11 +64,16 @@ class MissDiff(Parameters):
         you draw. Each takes half of the steps of a fit without refinement; 0 is none.
     categorical_columns : sequence of str, optional
         Numeric columns whose values are names, not amounts. Strings, booleans and categories are always categorical.
+    treatments : mapping, optional
+        What a column is, where it is not to be found out from its cells: "continuous", "categorical", "identifier"
+        (rows drawn have fresh ones) or "text" (rows drawn lack it), such as ``{"ward_id": "categorical"}``. `plan`
+        tells what is found out.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
     max_categories : int, optional
-        A column with more categories is refused, as free text is. None is 10,000, which cost little with the default
-        preset, and 100 with the preset "paper", whose cost grows with their number.
+        A column with more categories is refused; one of more than 10,000 different texts is set aside as free text,
+        unless this is greater. None is 10,000, which cost little with the default preset, and 100 with the preset
+        "paper", whose cost grows with their number.
     settings : mapping, optional
         Any other setting of the preset by its path in `missdiff_fast.config`, such as ``{"solver.steps": 20}``.
     random_state : int, numpy.random.Generator or numpy.random.RandomState, optional
@@ -92,6 +99,10 @@ class MissDiff(Parameters):
         The names of the columns; those of an array are x0, x1, ...
     n_features_in_ : int
         The number of columns.
+    set_aside_ : DataFrame
+        Columns that are not learnt, a row for each: ``column``, ``kind`` ("identifier", "text", or "empty" where no
+        cell is observed) and ``seen``. Rows drawn have fresh identifiers, no text and an empty column; imputed tables
+        keep these columns as they are.
     relations_ : DataFrame
         Columns that others determine, a row for each: ``column``, ``kind`` ("difference", "linear", "log-linear",
         "determined" or "step"), ``from`` (a list of columns) and ``formula``. Rows that are drawn or imputed keep them.
@@ -149,12 +160,12 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X = as_frame(X)
         refuse_column_names(y, X)
-        codec, table, holes = self._encoded(X, seed, backend, config)
+        asides, codec, table, holes = self._encoded(X, seed, backend, config)
         table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
-        self._learn_columns(codec, holes, is_array=is_array)
+        self._learn_columns(asides, codec, holes, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
             self._method.fit(table, seed, history, verbose=self.verbose)
@@ -165,6 +176,36 @@ class MissDiff(Parameters):
             self.history_ = history.frame()
             self.training_ = pd.DataFrame(history.choices, columns=_CHOICE, dtype=object)
         return self
+
+    def plan(self, X: pd.DataFrame | np.ndarray) -> Plan:
+        """What `fit` would do with each column of a table, and what to look at before; nothing is trained.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray
+            N rows, as for `fit`.
+
+        Returns
+        -------
+        Plan
+            Printed, it is a table. `Plan.to_toml` writes it as a file that ``missdiff fit --config`` reads.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The settings cannot be used, or X is no table. Columns that `fit` would refuse are in the plan.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"patient_id": range(101, 221), "age": [31, 52, None, 47, 28, 66] * 20})
+        >>> print(MissDiff().plan(table))
+        120 rows, 2 columns
+            column   dtype missing  distinct  treatment warnings
+        patient_id   int64       -       120 identifier        -
+               age float64     17%         5 continuous        -
+        """
+        configure(self)
+        return make_plan(self, as_frame(X))
 
     @plain_settings()
     def sample(
@@ -203,7 +244,9 @@ class MissDiff(Parameters):
         -------
         DataFrame
             ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Numbers are observed
-            ones, except in columns that others determine (``relations_``), which are computed.
+            ones, except in columns that others determine (``relations_``), which are computed. Of columns that were not
+            learnt (``set_aside_``) identifiers are fresh ones, the same in every draw of a row number, free text is
+            left out, and the others are empty.
 
         Raises
         ------
@@ -235,17 +278,18 @@ class MissDiff(Parameters):
         if missing:
             self._check_draws_holes(given)
         # Without an order of their own, because the result has the learnt order.
-        known = self.codec_.read(without_order(given_frame(num_rows, given, self.columns_)), partial=True)
+        frame = without_order(given_frame(num_rows, given, self.columns_))
+        known = self.codec_.read(self.asides_.learnt(frame), partial=True)
         self.codec_.check_constants(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known).to(self.device_)
         if missing and self._holes.any:
-            return self._incomplete(known, encoded, seed, first_row)
+            return self.asides_.complete(self._incomplete(known, encoded, seed, first_row), first_row=first_row)
         drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
         drawn = self._settled(drawn, known, seed, first_row)
-        if given is None:
-            return drawn
-        return in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
+        if given is not None:
+            drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
+        return self.asides_.complete(drawn, frame, first_row=first_row)
 
     @plain_settings()
     def impute(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
@@ -261,7 +305,8 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            X with its missing cells filled; observed cells are the same bit for bit.
+            X with its missing cells filled; observed cells are the same bit for bit, and so are columns that were not
+            learnt (``set_aside_``).
 
         Raises
         ------
@@ -278,11 +323,11 @@ class MissDiff(Parameters):
         """
         self._check_fitted()
         X = self._frame(X)
-        cells = self.codec_.read(X, verbose=self.verbose)
+        cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
         filled = self.codec_.settle(filled, cells)
-        return self.codec_.fill(cells, filled, verbose=self.verbose)
+        return self.asides_.carry(self.codec_.fill(cells, filled, verbose=self.verbose), X)
 
     @plain_settings()
     def impute_draws(
@@ -323,7 +368,7 @@ class MissDiff(Parameters):
         X = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
-        cells = self.codec_.read(X, verbose=self.verbose)
+        cells = self._read(X)
         known = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
         tables, refits = [], self._method.num_refits
@@ -337,7 +382,7 @@ class MissDiff(Parameters):
                 desc=f"draw {m + 1}/{num_draws}",
             )
             drawn = self._settled(drawn, cells, s)
-            tables.append(self.codec_.fill(cells, drawn, verbose=self.verbose))
+            tables.append(self.asides_.carry(self.codec_.fill(cells, drawn, verbose=self.verbose), X))
         return tables
 
     @plain_settings()
@@ -372,9 +417,11 @@ class MissDiff(Parameters):
         self._check_fitted()
         X = self._frame(X)
         check_frame(X)
+        if isinstance(column, (str, int)):
+            self.asides_.check_learnt(column)
         categories = self.codec_.category_values(column)
         group = self.codec_.group(column)
-        cells = self.codec_.read(_without(X, column))
+        cells = self._read(_without(X, column))
         table = self.codec_.encode(cells).to(self.device_)
         chance = self._method.predict_proba(table, group, derive(self.seed_, "impute"), verbose=self.verbose).numpy()
         allowed = self.codec_.allowed(column, cells)
@@ -436,7 +483,7 @@ class MissDiff(Parameters):
         X = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
-        cells = self.codec_.read(X, verbose=self.verbose)
+        cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "bound", m) for m in range(num_draws)]
         bound = torch.stack([self._method.nll_bound(table, s, verbose=self.verbose) for s in seeds]).mean(0)
@@ -477,6 +524,7 @@ class MissDiff(Parameters):
                 "config": self.config_.to_dict(),
                 "seed": self.seed_,
                 "array": self._fitted_on_array,
+                "asides": self.asides_.state(),
                 "codec": meta,
                 "history": {
                     name: [None if x != x else x for x in column.tolist()] for name, column in self.history_.items()
@@ -521,7 +569,8 @@ class MissDiff(Parameters):
             model.device_ = resolve_device(device)
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
-            model._learn_columns(codec, Holes.of(codec.columns, part(tensors, "holes")), is_array=meta["array"])
+            asides, holes = Asides.from_state(meta["asides"]), Holes.of(codec.columns, part(tensors, "holes"))
+            model._learn_columns(asides, codec, holes, is_array=meta["array"])
             model.history_ = pd.DataFrame(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
@@ -557,6 +606,25 @@ class MissDiff(Parameters):
         if not hasattr(self, "codec_"):
             raise AttributeError("relations_ is known after fit")
         return self.codec_.relations.frame()
+
+    @property
+    def set_aside_(self) -> pd.DataFrame:
+        """Columns that are not learnt, a row for each; see the class.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"id": [f"P{i:03}" for i in range(40)], "x": [1.0, None, 3.0, 4.0] * 10})
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
+        >>> model.set_aside_.values.tolist()
+        [['id', 'identifier', '40 distinct texts in 40 cells']]
+        >>> model.sample(2)["id"].tolist()
+        ['P040', 'P041']
+        """
+        if not hasattr(self, "asides_"):
+            raise AttributeError("set_aside_ is known after fit")
+        return self.asides_.frame()
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
@@ -597,14 +665,12 @@ class MissDiff(Parameters):
 
     def _encoded(
         self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig
-    ) -> tuple[Codec, EncodedTable, Holes]:
+    ) -> tuple[Asides, Codec, EncodedTable, Holes]:
         """Learn columns and holes, and encode the rows; the cells are freed on return: training does not need them."""
-        cells = read_frame(
-            X,
-            categorical_columns=self.categorical_columns,
-            missing_values=self.missing_values,
-            verbose=self.verbose,
-        )
+        cells, asides = read_columns(self, X)
+        asides.check_any_learnt()
+        asides.warn()
+        cells = cells.without(asides.found)
         codec = Codec.fit(
             cells,
             ops=backend,
@@ -613,7 +679,7 @@ class MissDiff(Parameters):
             verbose=self.verbose,
         )
         table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose)
-        return codec, table, Holes.learn(cells, derive(seed, "holes"))
+        return asides, codec, table, Holes.learn(cells, derive(seed, "holes"))
 
     def _settled(
         self,
@@ -629,13 +695,17 @@ class MissDiff(Parameters):
         chosen = _uniform(derive(seed, "settle"), first_row, len(drawn))
         return self.codec_.settle(drawn, known, chosen, holes)
 
-    def _learn_columns(self, codec: Codec, holes: Holes, *, is_array: bool) -> None:
-        self.codec_, self.columns_, self.n_features_in_ = codec, codec.columns, len(codec.columns)
-        self._holes = holes
+    def _learn_columns(self, asides: Asides, codec: Codec, holes: Holes, *, is_array: bool) -> None:
+        self.asides_, self.codec_, self._holes = asides, codec, holes
+        self.columns_, self.n_features_in_ = list(asides.columns), len(asides.columns)
         self._fitted_on_array = is_array
         vars(self).pop("feature_names_in_", None)
-        if not is_array and all(isinstance(name, str) for name in codec.columns):
-            self.feature_names_in_ = np.array(codec.columns, dtype=object)
+        if not is_array and all(isinstance(name, str) for name in self.columns_):
+            self.feature_names_in_ = np.array(self.columns_, dtype=object)
+
+    def _read(self, X: pd.DataFrame) -> TableCells:
+        """The cells of the learnt columns."""
+        return self.codec_.read(self.asides_.learnt(X), verbose=self.verbose)
 
     def _frame(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         """X as a frame; a model of a DataFrame takes no array, whose columns have no names to be checked by."""

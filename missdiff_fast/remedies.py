@@ -143,6 +143,16 @@ class Drop(Remedy):
 
 
 @dataclass(frozen=True)
+class Treat(Remedy):
+    """Say how columns are to be treated: name to treatment."""
+
+    treatments: Mapping[str | int, str]
+
+    def _python(self) -> str:
+        return f"pass treatments={dict(self.treatments)!r}"
+
+
+@dataclass(frozen=True)
 class CapCategories(Remedy):
     """Keep the most frequent categories of a column, and give the rest one name; the command has no option for it."""
 

@@ -104,7 +104,7 @@ class TestOptions:
             "--learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
             "--device cpu --backend reference --no-refine --refits 4 --missing-values male --missing-values 20 "
             "--categorical ward --drop age --drop patient --max-categories 9 --separator , --decimal . "
-            "--encoding utf-8 --quiet"
+            "--treat sex=text --encoding utf-8 --quiet"
         )
         assert main(line.split()) == 0
         frame = seen.pop("frame")
@@ -132,6 +132,7 @@ class TestOptions:
             "missing_values": ["male", "20", 20.0],
             "max_categories": 9,
             "categorical_columns": ["ward"],
+            "treatments": {"sex": "text"},
             "path": tmp_path / "m",
         }
 

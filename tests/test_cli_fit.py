@@ -83,7 +83,8 @@ class TestFit:
 
     def test_bad_settings_and_columns(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         fit = ["fit", data, "-o", tmp_path / "m"]
-        assert "column 'patient'" in refused(capsys, *fit)
+        assert "gives column 'dose=mg' the treatment 'dose'" in refused(capsys, *fit, "--treat", "dose=mg=dose")
+        assert refused(capsys, *fit, "--treat", "weight").startswith("--treat 'weight': write COL=TREATMENT")
         assert "steps must be at least 1" in refused(capsys, *fit, "--drop", "patient", "--steps", "0")
         assert "device" in refused(capsys, *fit, "--drop", "patient", "--device", "abacus")
         assert refused(capsys, *fit, "--drop", "weight").startswith("--drop 'weight': the table has no such column")

@@ -125,14 +125,20 @@ class TestReading:
         data.write_text("id,x,hadm id\n" + "".join(f"{7 * i},{i % 9},{9 * i}\n" for i in range(120)))
         assert main([str(arg) for arg in fit]) == 0
         warning = capsys.readouterr().err
-        assert warning.startswith("missdiff: warning: columns 'id', 'hadm id' look like identifiers (")
-        assert warning.endswith("drop them, --drop 'id' --drop 'hadm id'\n")
+        assert "'hadm id' (120 distinct whole numbers in 120 cells) look like identifiers, so they are not" in warning
+        assert warning.endswith(
+            "to learn them all the same, pass --treat 'id=continuous' --treat 'hadm id=continuous'\n"
+        )
         assert warning.count("\n") == 1
-        data.write_text("id,x,y\n" + "".join(f"p{i},{i},\n" for i in range(120)))
-        told = refused(capsys, *fit)
-        assert "column 'y' has no observed cell: drop the column, --drop 'y'" in told
-        assert "'id' (120 in 120 cells) holds a different string in nearly every row" in told
-        assert "frame" not in told
+        data.write_text("note,x,y\n" + "".join(f"seen on day p{i},{i % 9},\n" for i in range(120)))
+        assert main([str(arg) for arg in fit]) == 0
+        warning = capsys.readouterr().err
+        assert "column 'note' (120 distinct texts in 120 cells) holds free text, so it is not learnt" in warning
+        assert (
+            "if it holds dates, write them as 2024-02-29, or to silence this, drop the column, --drop 'note'" in warning
+        )
+        assert "column 'y' has no observed cell" in warning
+        assert "frame" not in warning
         data.write_text("day,x\n" + "".join(f"{i // 28 + 1}/{i % 28 + 1}/2024,{i}\n" for i in range(140)) * 2)
         assert refused(capsys, *fit, "--max-categories", "100").endswith(
             "'day' (140 > 100) has too many categories: drop the column, --drop 'day'; if it holds dates, write them "

@@ -40,6 +40,7 @@ REMEDIES: list[remedies.Remedy] = [
     remedies.Give("encoding", when="if it is text"),
     remedies.AtLeast("ratio", "0.25"),
     remedies.Drop(("a b", "--")),
+    remedies.Treat({"a b": "categorical", "--": "continuous"}),
     remedies.CapCategories(),
     remedies.RenameColumns(),
     remedies.MakeFrame("to_pandas"),
@@ -76,7 +77,7 @@ def test_a_command_names_only_options_that_it_has(command: str) -> None:
         for option in re.findall(r"(?<![\w'=])--[a-z][a-z-]*", text):
             assert option in parser._option_string_actions, f"{command}: {text}"
         python = r"frame|astype|pandas|\.dt\.|\.cat\.|[a-z]_[a-z]|\w="
-        assert not re.search(python, re.sub(r"--[a-z-]+=", "", text)), text
+        assert not re.search(python, re.sub(r"--treat[ =]'[^']*'|--[a-z-]+=", "", text)), text
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,10 @@ class TestRemediesAreRun:
             ("X1,X2\nage,stay\n" + "1,2\n3,4\n" * 3, "--skip-rows 1"),
             ("a,b\n" + "".join(f"{['--', '1.5', '2.5', '3'][i % 4]},{i * 3 % 11}\n" for i in range(60)), "='--'"),
             ("a,b\n" + '1,2\n3,"it\'s lost"\n2,?\n4,5\n6,7\n8,9\n', r"'it'\''s lost'"),
-            ("id,x,k\n" + "".join(f"{7 * i},{i % 9},a\n{7 * i + 1},{i % 9},b\n" for i in range(120)), "--drop 'id'"),
+            (
+                "id,x,k\n" + "".join(f"{7 * i},{i % 9},a\n{7 * i + 1},{i % 9},b\n" for i in range(120)),
+                "--treat 'id=continuous'",
+            ),
             ("zip,x\n" + "".join(f"0{2139 + i % 7},{i / 3:.2f}\n" for i in range(40)), "--categorical 'zip'"),
             ("y,x\n" + "".join(f",{i}\n" for i in range(9)), "--drop 'y'"),
             ("d,x\n2024-02-30,1\n" + "".join(f"2024-02-0{i},{i}\n" for i in range(1, 9)), "--missing-values '2024-02"),

@@ -6,15 +6,11 @@ import copy
 import datetime
 import decimal
 import pickle
-import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from frames import encode, fit_codec, missing_cells
-
-from missdiff_fast._engine.backend import ReferenceBackend
-from missdiff_fast.table import Codec, read_frame
 
 GOOD = [0.5, 1.5, 2.5]
 
@@ -224,72 +220,6 @@ def test_not_a_number_inside_a_nullable_column_is_missing() -> None:
     frame["y"] = column
     frame.loc[3, "x"] = 4.0
     assert missing_cells(frame).tolist() == [[True, False], [False] * 2, [False] * 2, [False] * 2]
-
-
-def ids(count: int = 100, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).permutation(np.arange(count) * 7 + 10**6)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("id", "ID", "hadm_id", "case.id", "patientId", "PatientID", "subjectid", "mrn", "patient_nbr", "subject"),
-        *("index", "encounter_no", "sno", "stay-number", "PatientNumber", "eid"),
-    ],
-)
-def test_identifiers_by_name_are_warned_of(name: str) -> None:
-    frame = pd.DataFrame({name: ids(), "x": np.arange(100) % 7})
-    with pytest.warns(UserWarning, match=re.escape(f"column {name!r} looks like an identifier")):
-        fit_codec(frame)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [ids(101), pd.array([*ids(101), None], dtype="Int64"), [*ids(101), np.nan], ids(101).astype(str)],
-    ids=["int64", "Int64", "float64", "strings with a mark"],
-)
-def test_identifiers_of_every_dtype_are_warned_of(values: object) -> None:
-    frame = pd.DataFrame({"x": values, "id": values})
-    with pytest.warns(UserWarning, match="column 'id' looks") as caught:
-        Codec.fit(read_frame(frame.replace("1000000", "?"), missing_values=["?"]), ops=ReferenceBackend())
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-
-
-def test_one_warning_names_all_identifiers_and_the_remedy() -> None:
-    frame = pd.DataFrame({"id": ids(), "x": np.arange(100)[::-1], 0: ids(seed=1), "y": np.arange(100) % 9})
-    with pytest.warns(UserWarning, match="identifiers") as caught:
-        fit_codec(frame)
-    assert [str(warning.message) for warning in caught] == [
-        "columns 'id', 'x' look like identifiers (a different whole number in every row): their values, which are real "
-        "ones, would stand in synthetic rows; if they are identifiers, drop them, frame.drop(columns=['id', 'x'])"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("id", ids(99)),
-        ("id", np.r_[ids(), ids()[:1]]),
-        ("id", ids() / 4),
-        ("paid", ids()),
-        ("covid_index_of_something", ids()),
-        ("number_of_cells", ids()),
-        ("plasma_acid", ids()),
-        ("income", ids()),
-        ("times", np.arange(100.0)),
-        ("sequence with a gap", np.r_[:50, 51:101]),
-        (3, ids()),
-    ],
-)
-def test_numbers_are_no_identifiers(name: str | int, values: np.ndarray, recwarn: pytest.WarningsRecorder) -> None:
-    fit_codec(pd.DataFrame({name: values, "x": np.arange(len(values)) % 7}))
-    assert [str(warning.message) for warning in recwarn] == []
-
-
-def test_identifiers_named_categorical_are_not_warned_of(recwarn: pytest.WarningsRecorder) -> None:
-    fit_codec(pd.DataFrame({"id": ids(), "x": ids() % 5}), categorical_columns=["id"])
-    assert len(recwarn) == 0
 
 
 def test_numbers_among_marks_are_exact() -> None:

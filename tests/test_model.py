@@ -592,7 +592,7 @@ def test_cells_are_let_go_before_training(table: pd.DataFrame, monkeypatch: pyte
         alive.append(read[0]() is not None)
         fit(*arguments, **settings)
 
-    monkeypatch.setattr("missdiff_fast.model.read_frame", read_frame)
+    monkeypatch.setattr("missdiff_fast.plan.read_frame", read_frame)
     monkeypatch.setattr(column_states.ColumnStates, "fit", watched)
     MissDiff(steps=2, width=8, blocks=1, refine=0, random_state=0).fit(table)
     assert alive == [False]

@@ -230,15 +230,15 @@ def test_settings() -> None:
     assert model._method.wide.state() == {}  # type: ignore[attr-defined]
 
 
-def test_identifiers_are_refused_and_ten_thousand_categories_are_not() -> None:
+def test_free_text_is_set_aside_and_ten_thousand_categories_are_not() -> None:
     codes = np.char.add("c", np.arange(10_001).repeat(2).astype(str))
     table = pd.DataFrame({"code": codes, "x": np.arange(len(codes)) % 7.0})
-    with pytest.raises(ValueError, match=r"'code' \(10,001 > 10,000\) has too many categories"):
-        MissDiff(steps=1).fit(table)
+    with pytest.warns(UserWarning, match=r"'code' \(10,001 distinct texts in 20,002 cells\) holds free text"):
+        assert list(MissDiff(steps=1, width=8, refine=0).fit(table).sample(2)) == ["x"]
     model = MissDiff(steps=1, width=8, refine=0).fit(table[2:])
     assert model._method.wide.layout.width < 400  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="a different string in nearly every row"):
-        MissDiff(steps=1).fit(table.drop_duplicates("code"))
+    with pytest.raises(ValueError, match=r"'code' \(10,000 > 9,999\) has too many categories"):
+        MissDiff(steps=1, max_categories=9_999).fit(table[2:])
 
 
 def test_wide_tables_are_compared_in_blocks() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from missdiff_fast.table.atomic import write_atomically
 
 _FORMAT = "missdiff_fast model"
-_VERSION = 4
+_VERSION = 5
 
 
 def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) -> None:

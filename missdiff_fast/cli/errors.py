@@ -17,6 +17,7 @@ _OPTIONS = {
     "models": "--model",
     "n_jobs": "--jobs",
     "random_state": "--seed",
+    "treatments": "--treat",
 }
 """Options that are not named as their argument is."""
 
@@ -101,6 +102,9 @@ class Wording:
                 return option and f"give a {option} of at least {remedy.least}"
             case remedies.Drop():
                 return self._drop(remedy)
+            case remedies.Treat():
+                given = [f"{name}={treatment}" for name, treatment in remedy.treatments.items()]
+                return f"pass {written('--treat', given)}" if "--treat" in self._options else None
             case remedies.Convert():
                 return _CONVERSIONS[remedy.to]
             case remedies.FitAgain():

@@ -32,6 +32,33 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--skip-rows", metavar="N", type=int, default=0, help="lines to skip at the top of a CSV file")
 
 
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what the columns are; see `missdiff_fast.cli.treatments.read_columns`."""
+    group = parser.add_argument_group("columns (by default found out from their cells)")
+    group.add_argument(
+        "--categorical",
+        metavar="COL",
+        action="append",
+        default=[],
+        help="a column of codes to take as categories; of a CSV file, read as text (repeatable)",
+    )
+    group.add_argument(
+        "--treat",
+        metavar="COL=TREATMENT",
+        action="append",
+        default=[],
+        help="what a column is: continuous, categorical, identifier (rows drawn have fresh ones) or text (rows drawn "
+        "lack it) (repeatable)",
+    )
+    group.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
+    group.add_argument(
+        "--max-categories",
+        metavar="N",
+        type=int,
+        help="refuse columns with more categories (default 10000, and 100 with --preset paper)",
+    )
+
+
 def add_device(group: argparse._ActionsContainer) -> None:
     """Add the options that choose the device and the backend."""
     group.add_argument("--device", default="auto", help="auto, cpu or cuda")

@@ -35,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
         common = options.add_argument_group("general options")
         common.add_argument("--debug", action="store_true", help="show the traceback of an error")
         command.add_options(options, common)
-        options.set_defaults(run=command.run, options=frozenset(options._option_string_actions))
+        options.set_defaults(run=command.run, options=dict(options._option_string_actions))
     return parser
 
 

@@ -107,8 +107,7 @@ class Codec:
 
         Columns of strings, booleans and categories are categorical, and so are those named, and numeric columns in
         which exactly two distinct values were observed, both whole numbers (flags such as 0 and 1). Other numbers,
-        dates and times are continuous; columns with one distinct value are constant. Numbers that look like
-        identifiers are warned of.
+        dates and times are continuous, those named whatever their values; columns with one distinct value are constant.
 
         Parameters
         ----------

@@ -1,28 +1,37 @@
-"""Warnings for columns that identify rows, such as row or patient numbers."""
+"""Which columns identify rows, such as row or patient numbers."""
 
 from __future__ import annotations
 
 import re
-import sys
-import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
-from missdiff_fast.errors import DataWarning
-from missdiff_fast.remedies import Drop
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.schema import Name
 
-LEAST_COUNT = 100  # fewer observed cells are never reported
+LEAST_COUNT = 100  # fewer numbers, or repeated identifiers, are never found
+# Texts are found to differ in nearly every row from so many distinct ones on, if they are this share of the cells.
+LEAST_TEXTS, TEXT_SHARE = 30, 0.9
+REPEATED_SHARE = 0.05  # of distinct identifiers among the cells of a column named as those of patients are
+_LONGEST, _WITH_DIGITS, _MOST_AMOUNTS = 64, 0.9, 0.5
+_DIGIT, _SPACE = re.compile(r"\d"), re.compile(r"\s")
+_AMOUNT = re.compile(r"[<>]?=?[+-]?\d*([.,]\d+|\.)([eE][+-]?\d+)?|[<>]=?\d+")
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|\d{1,2}:\d\d(:\d\d.*)?")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LAST = frozenset(("id", "ids", "identifier", "eid", "pid", "uid", "uuid", "guid", "mrn", "ssn", "sno", "seqn"))
 _LAST |= {"key", "index", "idx", "no", "nr", "nbr", "num", "number"}
 _OWNER = "patient|subject|participant|person|case|record|row|encounter|admission|visit|stay|sample|specimen|user"
 _WHOLE = re.compile(rf"({_OWNER})(id|no|nr|nbr|num|number|key|index)?|(hadm|icustay)id|rownames?")
+# Of these a row may have one that others have too: one patient has many rows.
+_REPEATED = re.compile(rf"({_OWNER})(id|no|nr|nbr|num|number|key)|(hadm|icustay)id|id|mrn|ssn|seqn")
 
 
 def is_identifier(name: Name, observed: np.ndarray, distinct: int) -> bool:
-    """Whether numbers look like identifiers: whole, all distinct, and so named or (integers) without a gap.
+    """Whether numbers look like identifiers: whole, none negative, all distinct, and so named or without a gap.
+
+    Those of a column that is named as the identifier of a patient, a case or the like may come again.
 
     Parameters
     ----------
@@ -39,37 +48,76 @@ def is_identifier(name: Name, observed: np.ndarray, distinct: int) -> bool:
     (True, False)
     >>> is_identifier("line", np.arange(5, 148), 143), is_identifier("hadm_id", np.arange(50), 50)
     (True, False)
+    >>> visits = np.repeat(np.arange(200) * 3, 4)
+    >>> is_identifier("patient_nbr", visits, 200), is_identifier("diagnosis_id", visits, 200)
+    (True, False)
     """
-    if distinct < max(LEAST_COUNT, len(observed)) or not are_whole(observed):
+    if distinct < LEAST_COUNT or not are_whole(observed) or observed.min() < 0:
         return False
+    if distinct < len(observed):
+        return distinct >= REPEATED_SHARE * len(observed) and _names_owners(str(name))
     counted = observed.dtype.kind in "iu" and int(observed.max()) - int(observed.min()) == distinct - 1
     return counted or _names_rows(str(name))
 
 
-def warn_of_identifiers(names: list[Name]) -> None:
-    """Warn of columns that look like identifiers, at the line outside this package that called fit."""
-    if not names:
-        return
-    several = len(names) > 1
-    problem = (
-        f"column{'s' if several else ''} {', '.join(map(repr, names))} look{'' if several else 's'} like "
-        f"{'identifiers' if several else 'an identifier'} (a different whole number in every row): "
-        f"{'their' if several else 'its'} values, which are real ones, would stand in synthetic rows"
-    )
-    when = "if they are identifiers" if several else "if it is one"
-    remedy = Drop(tuple(names), what="them" if several else "it", when=when)
-    warning = DataWarning("identifier", problem, columns=names, remedy=remedy, joint="; ")
-    warnings.warn(warning, stacklevel=_level_outside())
+def are_identifiers(name: Name, texts: Sequence[str], observed: int) -> bool:
+    """Whether texts look like identifiers: distinct in nearly every row or so named, short, with digits.
+
+    Parameters
+    ----------
+    name : str or int
+        The column's name.
+    texts : sequence of str
+        Its distinct texts.
+    observed : int
+        In how many cells.
+
+    Examples
+    --------
+    >>> are_identifiers("code", [f"P{number:03}" for number in range(40)], 40)
+    True
+    >>> are_identifiers("seen", [f"2024-01-{day:02}" for day in range(40)], 40)  # dates
+    False
+    """
+    if not differ(len(texts), observed) and not (
+        len(texts) >= max(LEAST_COUNT, REPEATED_SHARE * observed) and _names_owners(str(name))
+    ):
+        return False
+    if any(len(text) > _LONGEST or _SPACE.search(text) for text in texts):
+        return False
+    amounts = sum(_AMOUNT.fullmatch(text) is not None or looks_like_date(text) for text in texts)
+    with_digits = sum(_DIGIT.search(text) is not None for text in texts)
+    return amounts < _MOST_AMOUNTS * len(texts) and with_digits >= _WITH_DIGITS * len(texts)
+
+
+def looks_like_date(text: str) -> bool:
+    """Whether a text may be a date or a time, in any order of day, month and year."""
+    return _DATE.fullmatch(text.strip()) is not None
+
+
+def looks_like_number(text: str) -> bool:
+    """Whether a text is a number, with a point or a comma as decimal mark."""
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def differ(distinct: int, observed: int) -> bool:
+    """Whether so many distinct texts mean that nearly every row has one of its own."""
+    return distinct >= LEAST_TEXTS and distinct >= TEXT_SHARE * observed
 
 
 def _names_rows(name: str) -> bool:
-    words = [word.lower() for word in _WORD.findall(name)]
-    return bool(words) and (words[-1] in _LAST or _WHOLE.fullmatch("".join(words)) is not None)
+    found = words(name)
+    return bool(found) and (found[-1] in _LAST or _WHOLE.fullmatch("".join(found)) is not None)
 
 
-def _level_outside() -> int:
-    """The stack level, seen from the caller, of the first frame that is not the package's own."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "missdiff_fast":
-        frame, level = frame.f_back, level + 1
-    return level
+def _names_owners(name: str) -> bool:
+    return _REPEATED.fullmatch("".join(words(name))) is not None
+
+
+def words(name: str) -> list[str]:
+    """The words of a column's name, in lower case.
+
+    >>> words("patientID"), words("ICD_code2")
+    (['patient', 'id'], ['icd', 'code'])
+    """
+    return [word.lower() for word in _WORD.findall(name)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,15 +11,13 @@ from missdiff_fast.errors import argument_error
 from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
-from missdiff_fast.table.identifiers import is_identifier, warn_of_identifiers
+from missdiff_fast.table.identifiers import differ
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema
 from missdiff_fast.table.table_cells import TableCells
 from missdiff_fast.table.threads import in_threads
 
 MAX_CATEGORIES = 32_767  # codes are int16
-# A column of strings identifies rows if it has at least so many distinct ones, and they are this share of its cells.
-IDENTIFIER_COUNT, IDENTIFIER_SHARE = 30, 0.9
 
 
 def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = False) -> tuple[Schema, list[Coder]]:
@@ -32,47 +29,37 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
         rule = f"must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}"
         raise argument_error("max_categories", rule, max_categories)
 
-    def learn(name: Name) -> _Learnt | RefusedError:
+    def learn(name: Name) -> tuple[Column, Coder] | RefusedError:
         if name in cells.refused:
             return cells.refused[name]
         # A copy frees its caches with itself; the cells are kept for encoding.
-        found, chosen = replace(cells.found[name]), name in cells.categorical_columns
+        found = replace(cells.found[name])
+        chosen = "categorical" if name in cells.categorical_columns else ""
+        chosen = "continuous" if name in cells.continuous_columns else chosen
         try:
             return _learn(name, cells.columns[name].dtype, found, chosen, max_categories)
         except RefusedError as refused:
             return refused
 
-    refusals, columns, coders = Refusals(), [], []
-    identifiers: list[Name] = []
+    refusals, columns, coders = Refusals(), list[Column](), list[Coder]()
     with column_bar(len(names), "learning columns", verbose) as bar:
         for name, learnt in zip(names, in_threads(learn, names, len(cells)), strict=True):
             if isinstance(learnt, RefusedError):
                 refusals.add(name, learnt)
             else:
-                columns.append(learnt.column)
-                coders.append(learnt.coder)
-                if learnt.identifier:
-                    identifiers.append(name)
+                columns.append(learnt[0])
+                coders.append(learnt[1])
             bar.update()
     if not coders and refusals.only("empty"):
         raise ValueError("no cell of the frame is observed: give a table with observed cells")
     refusals.raise_any()
     if all(column.kind == "constant" for column in columns):
         raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
-    warn_of_identifiers(identifiers)
     return Schema(tuple(columns)), coders
 
 
-class _Learnt(NamedTuple):
-    """The learnt column and coder, and whether the column looks like an identifier."""
-
-    column: Column
-    coder: Coder
-    identifier: bool
-
-
-def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categories: int) -> _Learnt:
-    """Learn a column; RefusedError if it can't be taken."""
+def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int) -> tuple[Column, Coder]:
+    """Learn a column, which may be chosen to be "categorical" or "continuous"; RefusedError if it can't be taken."""
     if cells.missing.all():
         raise RefusedError("empty", "")
     family = cells.family
@@ -84,25 +71,19 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categ
     except TypeError as error:
         raise RefusedError("unsupported", str(error)) from error
     distinct, _ = cells.distinct
-    identifier = False
     coder: Coder
     if len(distinct) == 1:
         kind = "constant"
         coder = Constant(dtype, family, Categorical.fit(dtype, cells).keys)
     elif (
-        chosen
+        chosen == "categorical"
         or family in ("string", "boolean")
         or isinstance(dtype, pd.CategoricalDtype)
-        or (family in NUMBERS and len(distinct) == 2 and are_whole(distinct))
+        or (family in NUMBERS and len(distinct) == 2 and are_whole(distinct) and not chosen)
     ):
         kind = "categorical"
         observed = int(np.count_nonzero(~cells.missing))
-        if (
-            family == "string"
-            and not chosen
-            and len(distinct) >= IDENTIFIER_COUNT
-            and len(distinct) >= IDENTIFIER_SHARE * observed
-        ):
+        if family == "string" and not chosen and differ(len(distinct), observed):
             raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
         if len(distinct) > max_categories:
             raise RefusedError("cardinality", f"{len(distinct):,} > {max_categories:,}")
@@ -110,5 +91,4 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categ
     else:
         kind = "continuous"
         coder = Continuous.fit(dtype, cells)
-        identifier = family in NUMBERS and is_identifier(name, cells.observed, len(distinct))
-    return _Learnt(Column(name, kind, dtype, family, cells.parsed), coder, identifier)
+    return Column(name, kind, dtype, family, cells.parsed), coder

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -35,8 +35,8 @@ class TableCells:
         Name to the fault of each column that could not be read.
     markers : Markers
         Values that counted as missing beside NaN, None, NaT and NA.
-    categorical_columns : frozenset
-        Columns whose values are categories whatever their type.
+    categorical_columns, continuous_columns : frozenset
+        Columns whose values are categories, or amounts, whatever their type and number.
     """
 
     frame: pd.DataFrame
@@ -45,6 +45,7 @@ class TableCells:
     refused: Mapping[Name, RefusedError]
     markers: Markers
     categorical_columns: frozenset[Name] = frozenset()
+    continuous_columns: frozenset[Name] = frozenset()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -53,6 +54,19 @@ class TableCells:
         """A column's cells; None if it is absent or none of its cells is observed."""
         cells = self.found.get(name)
         return None if cells is None or cells.missing.all() else cells
+
+    def without(self, names: Collection[Name]) -> TableCells:
+        """The cells of the other columns."""
+        if not names:
+            return self
+        left = [name for name in self.columns if name not in names]
+        return replace(
+            self,
+            frame=self.frame[left],
+            columns={name: self.columns[name] for name in left},
+            found={name: cells for name, cells in self.found.items() if name not in names},
+            refused={name: fault for name, fault in self.refused.items() if name not in names},
+        )
 
     def check(self) -> None:
         """Raise TypeError or ValueError that names all columns that could not be read, if there is one."""

@@ -4,4 +4,4 @@ A module named in `NAMES` has ``HELP`` (one line), ``add_options(parser, common)
 or an exit code. pandas and torch are imported in ``run``, so that ``--help`` is fast.
 """
 
-NAMES = ("fit", "sample", "impute", "mask", "evaluate", "info", "demo", "reproduce")
+NAMES = ("plan", "fit", "sample", "impute", "mask", "evaluate", "info", "demo", "reproduce")

@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from missdiff_fast.cli.config import apply_config
 from missdiff_fast.cli.errors import UserError
-from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading
+from missdiff_fast.cli.options import TABLES, add_columns, add_device, add_quiet, add_reading
 
 if TYPE_CHECKING:
     import argparse
@@ -27,22 +28,14 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         required=True,
         help="the file for the model; Ctrl-C saves the model as trained so far",
     )
+    parser.add_argument(
+        "--config",
+        metavar="TOML",
+        type=Path,
+        help="a file of options, such as 'missdiff plan' writes; options given here count more",
+    )
     add_reading(parser)
-    columns = parser.add_argument_group("columns")
-    columns.add_argument(
-        "--categorical",
-        metavar="COL",
-        action="append",
-        default=[],
-        help="a column of codes to take as categories; of a CSV file, read as text (repeatable)",
-    )
-    columns.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
-    columns.add_argument(
-        "--max-categories",
-        metavar="N",
-        type=int,
-        help="refuse columns with more categories (default 10000, and 100 with --preset paper)",
-    )
+    add_columns(parser)
     training = parser.add_argument_group("training (the defaults suit most tables)")
     training.add_argument(
         "--preset", default="default", help="default, or paper for MissDiff as published, which is slow"
@@ -92,16 +85,14 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 
 def run(args: argparse.Namespace) -> None:
     """Train a model on a table and save it, also if Ctrl-C ends the training early."""
-    from missdiff_fast.cli.tables import check_output, known, markers, read, say
-    from missdiff_fast.table.hints import warn_of_texts
+    from missdiff_fast.cli.tables import check_output, say
+    from missdiff_fast.cli.treatments import read_columns
 
+    if args.config is not None:
+        apply_config(args)
     check_output(args.output, args.data)
     settings = dict(map(_setting, args.setting))
-    missing_values = markers(args.missing_values)
-    # Codes read as text keep leading zeros; dropped columns read as text cause no warnings.
-    frame = read(args, missing_values, [*args.categorical, *args.drop])
-    frame = frame.drop(columns=known(args.drop, frame, "--drop"))
-    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name)
+    frame, columns = read_columns(args)
     holes = float(frame.isna().to_numpy().mean()) if frame.size else 0.0
     say(args, f"{args.data}: {len(frame):,} rows, {frame.shape[1]} columns, {holes:.1%} of the cells missing")
     from missdiff_fast.model import MissDiff
@@ -121,11 +112,9 @@ def run(args: argparse.Namespace) -> None:
         backend=args.backend,
         refine=args.refine,
         refits=args.refits,
-        categorical_columns=args.categorical or None,
         verbose=not args.quiet,
-        missing_values=missing_values,
-        max_categories=args.max_categories,
         settings=settings,
+        **columns,
     )
     started = time.perf_counter()
     try:

@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> None:
     model = load(args)
     # Read as text what fit read as text: in part of a table a column may hold only digits, or nothing.
     strings = [str(column.name) for column in model.codec_.schema if column.family == "string"]
+    strings += [str(name) for name in model.asides_.texts()]
     marks = markers(args.missing_values) or model.missing_values
     frame = read(args, marks, [*strings, *args.keep], keep_blank_rows=True)
     kept = known(args.keep, frame, "--keep")

@@ -1,0 +1,89 @@
+"""Options of a command from a TOML file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from missdiff_fast.cli.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# Tables whose entries are values of a repeatable option, NAME=VALUE.
+_TABLES = {"treatments": "--treat", "settings": "--setting"}
+
+_ON_THE_COMMAND_LINE = ("config", "debug", "help", "setting", "treat")
+
+
+def apply_config(args: argparse.Namespace) -> None:
+    """Give the options that the command line leaves out the values that ``args.config`` has.
+
+    The keys are the names of the options, such as ``missing-values``. The tables ``treatments`` and ``settings`` hold
+    the values of --treat and --setting; what the command line gives comes after them, and so counts more.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read; it has an unknown key, or a value that the option does not take.
+    """
+    path = args.config
+    try:
+        config = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--config {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"--config {path} is no TOML file: {error}") from error
+    for key, value in config.items():
+        option = _TABLES.get(key, f"--{key}")
+        action = args.options.get(option)
+        if action is None or key in _ON_THE_COMMAND_LINE:
+            known = sorted(name[2:] for name in args.options if name.startswith("--"))
+            raise UserError(
+                f"--config {path}: {key!r} is no option of a file; the file can have the tables "
+                f"{' and '.join(_TABLES)}, and {', '.join(name for name in known if name not in _ON_THE_COMMAND_LINE)}"
+            )
+        given = getattr(args, action.dest)
+        if key in _TABLES:
+            setattr(args, action.dest, [*_pairs(value, key, path), *given])
+        elif given == action.default:
+            setattr(args, action.dest, _value(value, action, key, path))
+
+
+def _pairs(table: object, key: str, path: object) -> list[str]:
+    """The entries of a table as NAME=VALUE. An unquoted name with points is a table within, as TOML reads it."""
+    if not isinstance(table, Mapping):
+        raise UserError(f"--config {path}: {key!r} must be a table, [{key}]")
+    pairs = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            pairs += [f"{name}.{pair}" for pair in _pairs(value, key, path)]
+        else:
+            pairs.append(f"{name}={value if isinstance(value, str) else json.dumps(value)}")
+    return pairs
+
+
+def _value(value: object, action: argparse.Action, key: str, path: object) -> Any:
+    """The value as the option's own parser gives it."""
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise UserError(f"--config {path}: {key!r} must be true or false, not {value!r}")
+        return action.const if value else action.default
+    if isinstance(action.default, list):
+        if not isinstance(value, list):
+            raise UserError(f"--config {path}: {key!r} must be a list of texts, not {value!r}")
+        return [str(one) for one in value]
+    if isinstance(value, (Mapping, bool, list)):
+        raise UserError(f"--config {path}: {key!r} must be one value, not {value!r}")
+    try:
+        parsed = action.type(str(value)) if callable(action.type) else str(value)
+    except ValueError:
+        raise UserError(f"--config {path}: {key!r} cannot be {value!r}") from None
+    if action.choices is not None and parsed not in action.choices:
+        raise UserError(f"--config {path}: {key!r} must be one of {', '.join(map(str, action.choices))}, not {value!r}")
+    return parsed

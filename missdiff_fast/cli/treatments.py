@@ -1,0 +1,39 @@
+"""A table and what its columns are, by the options of `missdiff_fast.cli.options.add_columns`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from missdiff_fast.cli.errors import UserError
+from missdiff_fast.cli.tables import known, markers, read
+from missdiff_fast.table.hints import warn_of_texts
+
+if TYPE_CHECKING:
+    import argparse
+
+    import pandas as pd
+
+
+def read_columns(args: argparse.Namespace) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table without dropped columns, and the arguments of `missdiff_fast.MissDiff` that say what the others are."""
+    missing_values, treatments = markers(args.missing_values), dict(map(_treatment, args.treat))
+    as_text = [name for name, treatment in treatments.items() if treatment in ("identifier", "text")]
+    # Codes read as text keep leading zeros; dropped columns read as text cause no warnings.
+    frame = read(args, missing_values, [*args.categorical, *as_text, *args.drop])
+    dropped = known(args.drop, frame, "--drop")
+    frame = frame.drop(columns=dropped)
+    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name)
+    return frame, {
+        "categorical_columns": args.categorical or None,
+        "treatments": {name: one for name, one in treatments.items() if name not in dropped} or None,
+        "missing_values": missing_values,
+        "max_categories": args.max_categories,
+    }
+
+
+def _treatment(text: str) -> tuple[str, str]:
+    """Parse COL=TREATMENT; the column's name may hold "="."""
+    name, found, treatment = text.rpartition("=")
+    if not found:
+        raise UserError(f"--treat {text!r}: write COL=TREATMENT, such as 'ward=categorical'")
+    return name, treatment

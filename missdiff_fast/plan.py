@@ -1,0 +1,231 @@
+"""What a fit would do with each column of a table, told before any training."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast._parameters import Parameters, configure, most_categories, treatments
+from missdiff_fast.config import Config
+from missdiff_fast.errors import Structured
+from missdiff_fast.table import TableCells, read_frame
+from missdiff_fast.table.aside import Asides
+from missdiff_fast.table.cells import ColumnCells
+from missdiff_fast.table.columns import are_whole
+from missdiff_fast.table.dtypes import NUMBERS
+from missdiff_fast.table.identifiers import looks_like_date, looks_like_number, words
+from missdiff_fast.table.learning import learn_columns
+from missdiff_fast.table.relations import find_relations
+from missdiff_fast.table.schema import Name, as_names
+
+_LOW_SENTINELS = (-1, -7, -8, -9, -77, -88, -99, -777, -888, -999, -9999, -99999)
+_HIGH_SENTINELS = (99, 777, 888, 999, 7777, 8888, 9999, 99999, 999999)
+_CODES = frozenset(
+    ("code", "codes", "zip", "zipcode", "postal", "postcode", "icd", "atc", "ndc", "loinc", "fips", "ward")
+)
+_ALMOST_CONSTANT, _MOSTLY_MISSING, _MOST_TEXTS = 0.99, 0.9, 0.5
+_LEARNT = ("continuous", "categorical", "identifier", "text")  # what a file may set
+
+
+@dataclass(frozen=True)
+class PlannedColumn:
+    """A column of a `Plan`.
+
+    Parameters
+    ----------
+    column : str or int
+        Its name.
+    dtype : str
+        Its dtype in the frame.
+    missing : float
+        The share of its cells that are missing.
+    distinct : int
+        How many distinct values its observed cells have.
+    treatment : str
+        "continuous", "categorical" or "constant" where it is learnt; "identifier", "text" or "empty" where it is set
+        aside; "refused" where `fit` would raise.
+    warnings : tuple of str
+        What to look at before a fit.
+    """
+
+    column: Name
+    dtype: str
+    missing: float
+    distinct: int
+    treatment: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit would do with a table; made by `missdiff_fast.MissDiff.plan`.
+
+    Parameters
+    ----------
+    rows : int
+        How many rows the table has.
+    columns : tuple of PlannedColumn
+        Its columns, in its order.
+
+    Examples
+    --------
+    >>> from missdiff_fast import MissDiff
+    >>> plan = MissDiff().plan(pd.DataFrame({"bmi": [22.1, 999.0, 31.0, 24.5] * 9, "sex": ["f", None, "m", "m"] * 9}))
+    >>> plan.columns[0].treatment, plan.columns[0].warnings
+    ('continuous', ('999 may stand for missing cells (9 of them)',))
+    >>> print(plan.to_toml())
+    # Written by 'missdiff plan'. Change what is wrong, and pass the file to 'missdiff fit --config'.
+    <BLANKLINE>
+    [treatments]
+    "bmi" = "continuous"  # 999 may stand for missing cells (9 of them)
+    "sex" = "categorical"
+    <BLANKLINE>
+    """
+
+    rows: int
+    columns: tuple[PlannedColumn, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each column: ``column``, ``dtype``, ``missing``, ``distinct``, ``treatment`` and ``warnings``."""
+        rows = [
+            (one.column, one.dtype, one.missing, one.distinct, one.treatment, list(one.warnings))
+            for one in self.columns
+        ]
+        return pd.DataFrame(rows, columns=["column", "dtype", "missing", "distinct", "treatment", "warnings"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as what JSON holds."""
+        return {"rows": self.rows, "columns": [{**asdict(one), "warnings": list(one.warnings)} for one in self.columns]}
+
+    def to_toml(self, options: Mapping[str, Any] | None = None) -> str:
+        """The treatments as a file for ``missdiff fit --config``; ``options`` of that command come first in it."""
+        lines = ["# Written by 'missdiff plan'. Change what is wrong, and pass the file to 'missdiff fit --config'."]
+        lines += [f"{name} = {_toml(value)}" for name, value in (options or {}).items()]
+        lines += ["", "[treatments]"]
+        for one in self.columns:
+            set_here = one.treatment in _LEARNT
+            line = f"{'' if set_here else '# '}{_toml(str(one.column))} = {_toml(one.treatment)}"
+            lines.append(line + (f"  # {' '.join('; '.join(one.warnings).split())}" if one.warnings else ""))
+        return "\n".join([*lines, ""])
+
+    def __str__(self) -> str:
+        """As a table."""
+        frame = self.frame()
+        frame["missing"] = [f"{share:.0%}" if share else "-" for share in frame["missing"]]
+        frame["warnings"] = ["; ".join(found) or "-" for found in frame["warnings"]]
+        return f"{self.rows:,} rows, {len(self.columns)} columns\n{frame.to_string(index=False, max_colwidth=None)}"
+
+
+def read_columns(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCells, Asides]:
+    """The cells of a table, and the columns that a model with these parameters sets aside."""
+    chosen = treatments(parameters)
+    categorical = as_names(parameters.categorical_columns) or []
+    names = set(frame.columns) if isinstance(frame, pd.DataFrame) else set()
+    categorical += [name for name, treatment in chosen.items() if treatment == "categorical" and name in names]
+    cells = read_frame(
+        frame,
+        categorical_columns=categorical,
+        missing_values=parameters.missing_values,
+        verbose=parameters.verbose,
+    )
+    asides = Asides.find(cells, chosen, max_categories=most_categories(parameters))
+    continuous = frozenset(name for name, treatment in chosen.items() if treatment == "continuous")
+    return replace(cells, continuous_columns=continuous), asides
+
+
+def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
+    """See `missdiff_fast.MissDiff.plan`."""
+    cells, asides = read_columns(parameters, frame)
+    kinds, formulas, refused = _learn(parameters, cells.without(asides.found))
+    kinds |= {name: aside.kind for name, aside in asides.found.items()}
+    planned = []
+    for name in asides.columns:
+        column, treatment = cells.found.get(name), kinds.get(name, "refused")
+        missing = float(frame[name].isna().mean() if column is None else column.missing.mean()) if len(frame) else 0.0
+        warnings = [refused[name]] if name in refused else []
+        distinct = 0
+        if column is not None:
+            column = replace(column)  # its caches are freed with it
+            distinct = len(column.distinct[0])
+            warnings += _warnings(name, column, treatment)
+        if name in formulas:
+            warnings.append(f"follows from others: {formulas[name]}")
+        planned.append(PlannedColumn(name, str(frame[name].dtype), missing, distinct, treatment, tuple(warnings)))
+    return Plan(len(frame), tuple(planned))
+
+
+def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], dict[Name, str], dict[Name, str]]:
+    """The kinds of the columns that can be learnt, the formulas of those that others determine, and the refusals."""
+    refused: dict[Name, str] = {}
+    while True:
+        try:
+            schema, coders = learn_columns(cells, max_categories=most_categories(parameters))
+            break
+        except Structured as error:
+            found = {
+                name: one.problem
+                for one in (error, *error.also)
+                for name in one.columns
+                if isinstance(name, (str, int)) and name in cells.columns
+            }
+            if not found:
+                raise
+            refused |= found
+            cells = cells.without(found)
+        except ValueError as error:  # nothing is left that varies
+            return {}, {}, refused | {name: str(error) for name in cells.columns}
+    config, formulas = configure(parameters), {}
+    if isinstance(config, Config) and config.relations.enabled:
+        named = dict(zip(schema.names, coders, strict=True))
+        formulas = {one.column: one.formula for one in find_relations(cells, schema, named)}
+    return {column.name: column.kind for column in schema}, formulas, refused
+
+
+def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:
+    values, counts = cells.distinct
+    if not len(values):
+        return
+    if cells.missing.mean() > _MOSTLY_MISSING:
+        yield f"{cells.missing.mean():.1%} of the cells are missing"
+    if len(values) > 1 and counts.max() >= _ALMOST_CONSTANT * counts.sum():
+        yield f"almost constant: {values[counts.argmax()]} in {counts.max() / counts.sum():.2%} of the observed cells"
+    if cells.family in NUMBERS and treatment in ("continuous", "categorical"):
+        for sentinel, count in _sentinels(values, counts):
+            yield f"{sentinel} may stand for missing cells ({count:,} of them)"
+        if treatment == "continuous" and are_whole(values) and _CODES.intersection(words(str(name))):
+            yield "may be a code, not an amount: then make it categorical"
+    if cells.family == "string":
+        yield from _warnings_of_texts(values.tolist())
+
+
+def _warnings_of_texts(texts: Collection[str]) -> Iterator[str]:
+    if sum(map(looks_like_date, texts)) > _MOST_TEXTS * len(texts):
+        yield "holds dates in text"
+        return
+    strange = [text for text in texts if not looks_like_number(text)]
+    if len(strange) < _MOST_TEXTS * len(texts):
+        shown = ", ".join(map(repr, strange[:3]))
+        yield f"holds numbers in text{f', among texts such as {shown}' if strange else ''}"
+
+
+def _sentinels(values: np.ndarray, counts: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Values that may stand for a missing cell, far from the others, and how many cells have them."""
+    order = np.argsort(values)
+    values, counts = values[order], counts[order]
+    if len(values) < 3:
+        return
+    if float(values[0]) in _LOW_SENTINELS and values[1] >= 0:
+        yield int(values[0]), int(counts[0])
+    if float(values[-1]) in _HIGH_SENTINELS and counts[-1] > 1 and 2 * float(values[-2]) <= float(values[-1]):
+        yield int(values[-1]), int(counts[-1])
+
+
+def _toml(value: object) -> str:
+    """A string, number, truth value or list of these in TOML, whose strings are escaped as those of JSON are."""
+    return re.sub("\x7f", r"\\u007f", json.dumps(value, ensure_ascii=False))

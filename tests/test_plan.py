@@ -1,0 +1,97 @@
+"""The plan of a fit: treatments, warnings, and its files."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast import MissDiff
+from missdiff_fast.plan import Plan
+
+
+def plan_of(frame: pd.DataFrame, **settings: Any) -> Plan:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return MissDiff(**settings).plan(frame)
+
+
+def column(frame: pd.DataFrame, name: str, **settings: Any) -> tuple[str, tuple[str, ...]]:
+    found = next(one for one in plan_of(frame, **settings).columns if one.column == name)
+    return found.treatment, found.warnings
+
+
+N = 200
+ROWS = np.arange(N)
+SENTINELS = "may stand for missing cells (23 of them)"
+COLUMNS: dict[str, tuple[Any, str, str]] = {
+    "age": (ROWS % 70 + 18.0, "continuous", ""),
+    "sex": (np.where(ROWS % 3 == 0, "f", "m"), "categorical", ""),
+    "year": (np.full(N, 2024), "constant", ""),
+    "patient_id": (ROWS * 7 + 10**6, "identifier", ""),
+    "note": ([f"no {number} complaint" for number in ROWS], "text", ""),
+    "empty": (pd.Series([None] * N), "empty", ""),
+    "infinite": (np.where(ROWS == 3, np.inf, ROWS % 9), "refused", "(1 of 200 cells) has infinite values"),
+    "mixed": ([1.5 if number % 2 else "x" for number in ROWS], "refused", "mixes types"),
+    "low sentinel": (np.where(ROWS % 9 == 0, -9.0, ROWS % 50), "continuous", f"-9 {SENTINELS}"),
+    "high sentinel": (np.where(ROWS % 9 == 0, 999, ROWS % 50), "continuous", f"999 {SENTINELS}"),
+    "no sentinel": (np.where(ROWS % 9 == 0, 99, ROWS % 90), "continuous", ""),
+    "temperatures": (np.where(ROWS % 9 == 0, -9.0, ROWS % 50 - 8.0), "continuous", ""),
+    "zip_code": (ROWS % 40 + 10_115, "continuous", "may be a code, not an amount: then make it categorical"),
+    "rare": (np.where(ROWS % 17 == 0, ROWS / 9, np.nan), "continuous", "94.0% of the cells are missing"),
+    "nearly 0": (np.where(ROWS == 5, 1.5, np.where(ROWS == 8, 2.5, 0.0)), "continuous", "0.0 in 99.00% of the"),
+    "day": ([f"{number % 28 + 1}.{number % 7 + 1}.2024" for number in ROWS], "categorical", "holds dates in text"),
+    "level": (["<5", *(f"{number % 19 + 5}" for number in ROWS[1:])], "categorical", "among texts such as '<5'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_treatments_and_warnings(name: str) -> None:
+    frame = pd.DataFrame({name: COLUMNS[name][0], "age": COLUMNS["age"][0], "sex": COLUMNS["sex"][0]})
+    treatment, found = column(frame, name)
+    assert treatment == COLUMNS[name][1]
+    assert len(found) == bool(COLUMNS[name][2])
+    assert all(COLUMNS[name][2] in text for text in found)
+
+
+def test_columns_that_follow_from_others_are_told() -> None:
+    frame = pd.DataFrame({"minutes": ROWS % 70 * 3, "other": ROWS % 11, "charge": (0.17 * (ROWS % 70 * 3)).round(2)})
+    assert column(frame, "charge") == ("continuous", ("follows from others: 0.17 * minutes",))
+    assert column(frame, "charge", settings={"relations.enabled": False}) == ("continuous", ())
+
+
+def test_settings_are_followed() -> None:
+    frame = pd.DataFrame({name: COLUMNS[name][0] for name in ("age", "patient_id", "high sentinel", "zip_code", "sex")})
+    settings = {"treatments": {"patient_id": "continuous", "sex": "text"}, "categorical_columns": ["zip_code"]}
+    plan = plan_of(frame, missing_values=[999], **settings)
+    assert [one.treatment for one in plan.columns] == ["continuous", "continuous", "continuous", "categorical", "text"]
+    assert plan.columns[2].missing == pytest.approx(23 / N)
+    assert not any(one.warnings for one in plan.columns)
+    assert column(frame, "zip_code", preset="paper", max_categories=30) == (
+        "continuous",
+        ("may be a code, not an amount: then make it categorical",),
+    )
+    with pytest.raises(ValueError, match="width must be at least 1"):
+        plan_of(frame, width=0)
+    with pytest.raises(TypeError, match="expected a pandas DataFrame"):
+        MissDiff().plan([1, 2])  # type: ignore[arg-type]
+
+
+def test_a_fit_does_what_the_plan_says() -> None:
+    frame = pd.DataFrame({name: values for name, (values, kind, _) in COLUMNS.items() if kind != "refused"})
+    plan = plan_of(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = MissDiff(steps=2, refine=0, width=8, blocks=1, random_state=0).fit(frame)
+    kinds = {one.name: one.kind for one in model.codec_.schema} | dict(model.set_aside_[["column", "kind"]].to_numpy())
+    assert {one.column: one.treatment for one in plan.columns} == kinds
+
+
+def test_tables_of_few_columns_have_plans() -> None:
+    assert column(pd.DataFrame({"x": [None, None]}), "x") == ("empty", ())
+    assert column(pd.DataFrame({"x": [1, 1]}), "x")[0] == "refused"
+    assert plan_of(pd.DataFrame({"x": []})).columns[0].treatment == "empty"
+    assert plan_of(np.random.default_rng(0).normal(size=(9, 2))).frame()["column"].tolist() == ["x0", "x1"]  # type: ignore[arg-type]
