@@ -72,7 +72,8 @@ def test_it_is_the_model_of_the_complete_rows() -> None:
 
 
 def test_the_default_is_the_papers_preset_and_settings_pass_through() -> None:
-    model = DiffDelete(epochs=1, batch_size=8, random_state=0, verbose=False).fit(mixed_table(200))
+    small = {"width": 8, "blocks": 1, "settings": {"diffusion.steps": 5}}
+    model = DiffDelete(epochs=1, batch_size=8, random_state=0, verbose=False, **small).fit(mixed_table(200))
     assert (model.model_.preset, model.model_.epochs, model.model_.batch_size) == ("paper", 1, 8)
     assert len(model.sample(3)) == 3
 
