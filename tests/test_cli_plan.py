@@ -135,3 +135,22 @@ def test_a_file_that_is_not_there(export: Path, tmp_path: Path, capsys: pytest.C
     assert refused(capsys, "fit", export, "-o", tmp_path / "m", "--config", gone) == (
         f"--config {gone}: No such file or directory"
     )
+
+
+def test_columns_that_are_not_learnt_are_shown_and_not_compared(
+    export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sdmetrics")
+    run("fit", export, "-o", tmp_path / "m", *FIT)
+    run("sample", tmp_path / "m", "-n", "150", "-o", tmp_path / "s.csv", "--quiet")
+    run("info", tmp_path / "m")
+    shown = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[-4:]]
+    assert shown == [["case", "identifier"], ["age", "continuous"], ["ward", "continuous"], ["note", "text"]]
+    run("evaluate", export, tmp_path / "s.csv")
+    told = capsys.readouterr()
+    assert "that a fit does not learn are not compared: 'case' (identifier), 'note' (text)" in told.err
+    compared = float(told.out.split("overall")[1].split()[0])
+    run("evaluate", export, tmp_path / "s.csv", "--drop", "case", "--drop", "note")
+    alone = capsys.readouterr()
+    assert "not compared" not in alone.err
+    assert float(alone.out.split("overall")[1].split()[0]) == compared

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast._output import show
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.options import TABLES, add_quiet, add_reading
+from missdiff_fast.errors import DataWarning
+from missdiff_fast.remedies import Drop
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -100,8 +103,9 @@ def run(args: argparse.Namespace) -> None:
     test = None if args.test is None else _read(args, args.test, marks, [*strings, *args.drop])
     # A column that one table alone has can be dropped too.
     known(args.drop, pd.concat([table.head(0) for table in (real, synthetic, test) if table is not None]), "--drop")
-    real, synthetic = (table.drop(columns=args.drop, errors="ignore") for table in (real, synthetic))
-    test = None if test is None else test.drop(columns=args.drop, errors="ignore")
+    dropped = [*args.drop, *_not_compared(real.drop(columns=args.drop, errors="ignore"), args)]
+    real, synthetic = (table.drop(columns=dropped, errors="ignore") for table in (real, synthetic))
+    test = None if test is None else test.drop(columns=dropped, errors="ignore")
     known(args.continuous or [], real, "--continuous")
     if args.target is not None:
         known([args.target], real, "--target")
@@ -124,6 +128,23 @@ def run(args: argparse.Namespace) -> None:
     show(format_report(found))
     if args.output is not None:
         write(found, args.output)
+
+
+def _not_compared(real: pd.DataFrame, args: argparse.Namespace) -> list[str]:
+    """The columns of REAL that a fit sets aside; a warning names them."""
+    from missdiff_fast.table import read_frame
+    from missdiff_fast.table.aside import FREE_TEXT, Asides
+
+    chosen = [*args.categorical, *(args.continuous or []), *([] if args.target is None else [args.target])]
+    cells = read_frame(real, categorical_columns=[name for name in dict.fromkeys(chosen) if name in real])
+    found = Asides.find(cells, {}, max_categories=FREE_TEXT).found
+    names = [str(name) for name in found if name not in chosen]
+    if names:
+        each = ", ".join(f"{name!r} ({found[name].kind})" for name in names)
+        problem = f"columns of REAL that a fit does not learn are not compared: {each}"
+        remedy = Drop(tuple(names), when="to silence this")
+        warnings.warn(DataWarning("aside", problem, columns=names, remedy=remedy, joint="; "), stacklevel=2)
+    return names
 
 
 def _read(

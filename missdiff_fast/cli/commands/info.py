@@ -70,8 +70,13 @@ def describe_columns(model: MissDiff) -> pd.DataFrame:
     """Table of a model's columns: ``column``, ``kind``, ``dtype`` and number of ``categories`` ("" for none)."""
     import pandas as pd
 
-    rows = []
-    for column in model.codec_.schema:
+    rows: list[tuple[str | int, str, str, int | str]] = []
+    for name in model.columns_:
+        aside = model.asides_.found.get(name)
+        if aside is not None:
+            rows.append((name, aside.kind, str(aside.dtype), ""))
+            continue
+        column = model.codec_.schema[name]
         known = len(model.codec_.category_values(column.name)) if column.kind == "categorical" else ""
         dtype = "category" if isinstance(column.dtype, pd.CategoricalDtype) else str(column.dtype)
         rows.append((column.name, column.kind, dtype, known))
