@@ -52,10 +52,10 @@ class MissDiff(Parameters):
     batch_size, learning_rate, width, blocks : optional
         Rows in a step; peak learning rate; width and number of the network's residual blocks. None keeps the preset's
         value. The default preset chooses steps and batch size from the number of rows.
-    refine : int, optional
-        Rounds of refinement: fill the holes with conditional draws, then train on. None chooses by the share of missing
-        cells; 0 turns it off. Without refinement a table with many or systematic holes is modelled badly. The preset
-        "paper" has none.
+    refine : int or bool, optional
+        Rounds of refinement: fill the holes with conditional draws, then train on. None or True chooses by the share of
+        missing cells; 0 or False turns it off. Without refinement a table with many or systematic holes is modelled
+        badly. The preset "paper" has none.
     refits : int
         Networks that fit trains further on bootstrap samples of the rows. `impute_draws` takes them in turn, so that
         its tables differ as those of fits to other rows would: proper multiple imputation. Give as many as tables that

@@ -633,19 +633,26 @@ class TestParameters:
             return run_phases(*args, rounds=rounds, **kwargs)
 
         monkeypatch.setattr(column_states, "run_phases", record)
-        for rounds in (None, 0, 1, np.int64(2)):
-            model = MissDiff(steps=3, width=8, refine=rounds, random_state=0).fit(table)
+        meanings = [(None, None), (True, None), (0, 0), (False, 0), (np.False_, 0), (1, 1), (np.int64(2), 2)]
+        for refine, rounds in meanings:
+            model = MissDiff(steps=3, width=8, refine=refine, random_state=0).fit(table)  # type: ignore[arg-type]
             assert model.config_.refine.rounds == rounds  # type: ignore[union-attr]
         with_setting = MissDiff(steps=3, width=8, settings={"refine.rounds": 2}, random_state=0).fit(table)
-        assert asked == [1, 0, 1, 2, 2]
+        assert asked == [1, 1, 0, 0, 0, 1, 2, 2]
         pd.testing.assert_frame_equal(with_setting.sample(9), model.sample(9), check_exact=True)
+
+    @pytest.mark.parametrize("refine", [False, True, np.False_, np.True_])
+    def test_truth_values_of_refine_are_saved(self, table: pd.DataFrame, tmp_path: Path, refine: Any) -> None:
+        model = MissDiff(steps=2, width=8, refine=refine, random_state=0).fit(table)
+        model.save(tmp_path / "m")
+        loaded = MissDiff.load(tmp_path / "m")
+        assert loaded.refine is bool(refine)
+        assert loaded.config_.refine.rounds == (None if refine else 0)  # type: ignore[union-attr]
 
     @pytest.mark.parametrize(
         ("refine", "error", "message"),
         [
-            (True, TypeError, "refine is a number of rounds, got True: leave it out, or None, for the preset's choice"),
-            (False, TypeError, "refine is a number of rounds, got False: write refine=0 for none"),
-            (np.False_, TypeError, "got False: write refine=0 for none"),
+            ("no", TypeError, "refine must be an integer, got 'no'"),
             (1.0, TypeError, r"refine must be an integer, got 1\.0"),
             (-1, ValueError, "refine must be at least 0, got -1"),
         ],
@@ -658,7 +665,8 @@ class TestParameters:
         with pytest.raises(ValueError, match="preset 'paper' has no refinement: leave out refine=2"):
             MissDiff(preset="paper", refine=2).fit(table)
         small = {"steps": 1, "width": 8, "blocks": 1, "settings": {"network.heads": 1, "diffusion.steps": 2}}
-        assert MissDiff(preset="paper", refine=0, **small).fit(table).fitted  # type: ignore[arg-type]
+        for refine in (0, False, True):
+            assert MissDiff(preset="paper", refine=refine, **small).fit(table).fitted  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
     def test_generators_draw_a_new_seed_at_every_call(self, table: pd.DataFrame, tmp_path: Path, make: Any) -> None:
