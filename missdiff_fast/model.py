@@ -84,7 +84,8 @@ class MissDiff(Parameters):
     history_ : DataFrame
         step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refinement
         begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones. With
-        ``training.patience`` also held_back, the loss on held-back rows, NaN where it was not measured.
+        ``training.patience`` also held_back, the loss on held-back rows, NaN where it was not measured. A loaded model
+        has NaN for seconds.
     training_ : DataFrame
         setting, value and reason: what was chosen for the table, above all the length of training. A training that
         ended early has a row "steps of fit" with the steps that it took.
@@ -445,6 +446,10 @@ class MissDiff(Parameters):
     def save(self, path: str | Path) -> None:
         """Write the model to one file: safetensors with a JSON header, no pickle.
 
+        Fits of the same table with the same seed and settings, on one machine and with as many threads, give files of
+        the same bytes. So the seconds of ``history_`` are not stored. (With ``budget`` the number of steps depends on
+        the time; give the steps that ``training_`` tells.)
+
         Parameters
         ----------
         path : str or Path
@@ -478,8 +483,10 @@ class MissDiff(Parameters):
                 "seed": self.seed_,
                 "array": self._fitted_on_array,
                 "codec": meta,
+                # Without the seconds, which differ from one fit to the next.
                 "history": {
-                    name: [None if x != x else x for x in column.tolist()] for name, column in self.history_.items()
+                    name: [None if x != x else x for x in column.tolist()]
+                    for name, column in self.history_.drop(columns="seconds").items()
                 },
                 "training": self.training_.to_numpy().tolist(),
             },
@@ -522,7 +529,7 @@ class MissDiff(Parameters):
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
             model._learn_columns(codec, Holes.of(codec.columns, part(tensors, "holes")), is_array=meta["array"])
-            model.history_ = pd.DataFrame(meta["history"])
+            model.history_ = _history(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
             model._method.load(tensors)
@@ -645,6 +652,14 @@ class MissDiff(Parameters):
 def _uniform(seed: int, first_row: int, number: int) -> np.ndarray:
     """A uniform number for each row, which depends on the seed and the row's number alone: float32 ``[number]``."""
     return uniform(torch.arange(first_row, first_row + number), 1, make_key(seed, 0))[:, 0].numpy()
+
+
+def _history(stored: Mapping[str, Any]) -> pd.DataFrame:
+    """`MissDiff.history_` from a model file; NaN for the seconds, which only files of earlier versions hold."""
+    frame = pd.DataFrame(stored)
+    if "seconds" not in frame:
+        frame.insert(2, "seconds", np.nan)
+    return frame
 
 
 def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:
