@@ -185,7 +185,8 @@ class MissDiff(Parameters):
             How many. May be left out where ``given`` is a DataFrame, whose rows are then completed one for one.
         given : mapping or DataFrame, optional
             Known values: a mapping from column to value, the same for all rows, or a table of partly known rows (absent
-            columns and missing cells are drawn). The draw is conditional on them, not a selection among many.
+            columns and missing cells are drawn). The draw is conditional on them, not a selection among many. Values
+            beyond the training table's range are kept, with a warning.
         missing : bool
             Whether the rows have holes as often, and where, as the training rows. Each row has the holes of one of
             these, chosen at random (of 131,072 where there are more), and its other cells are drawn as those of rows
@@ -203,8 +204,8 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Numbers are observed
-            ones, except in columns that others determine (``relations_``), which are computed.
+            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Drawn numbers are
+            observed ones, except in columns that others determine (``relations_``), which are computed.
 
         Raises
         ------
@@ -238,6 +239,7 @@ class MissDiff(Parameters):
         # Without an order of their own, because the result has the learnt order.
         known = self.codec_.read(without_order(given_frame(num_rows, given, self.columns_)), partial=True)
         self.codec_.check_constants(known)
+        self.codec_.warn_of_range(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known).to(self.device_)
         if missing and self._holes.any:

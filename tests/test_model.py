@@ -6,6 +6,8 @@ import copy
 import datetime
 import json
 import pickle
+import re
+import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,7 @@ from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.tiling import TILE
 from missdiff_fast._parameters import from_json, to_json
+from missdiff_fast.errors import DataWarning
 from missdiff_fast.methods import column_states
 from missdiff_fast.ops import _library
 from missdiff_fast.table import TableCells, table_cells
@@ -132,6 +135,43 @@ class TestSample:
         assert set(model.sample(4, given={"ward": "north"})["ward"]) == {"north"}
         assert sample["pressure"].nunique() > 1
         assert sample.dtypes.equals(model.sample(1).dtypes)
+
+    @pytest.mark.parametrize("as_frame", [False, True])
+    @pytest.mark.parametrize(
+        ("column", "value", "told"),
+        [
+            ("small", 41, "41 in column 'small' (0 to 39)"),
+            ("unsigned", 40, "40 in column 'unsigned' (0 to 39)"),
+            ("nullable", -1, "-1 in column 'nullable' (0 to 39)"),
+            ("single", -0.5, "-0.5 in column 'single' (0.0 to 5.571"),
+            (
+                "seconds",
+                pd.Timestamp("2024-01-01"),
+                "2024-01-01 00:00:00 in column 'seconds' (1970-01-01 00:00:00 to 1970-01-01 00:00:39)",
+            ),
+        ],
+    )
+    def test_a_given_value_beyond_the_range_is_warned_of(
+        self, narrow: MissDiff, as_frame: bool, column: str, value: object, told: str
+    ) -> None:
+        given: Any = {column: value}
+        if as_frame:
+            given = pd.DataFrame({column: pd.Series([None, value, value], dtype=object)})
+        with pytest.warns(DataWarning, match=re.escape(told)) as caught:
+            drawn = narrow.sample(3, given=given)
+        assert drawn[column][1] == pytest.approx(value) if isinstance(value, float) else drawn[column][1] == value
+        (warning,) = [each.message for each in caught]
+        assert isinstance(warning, DataWarning)
+        assert (warning.kind, warning.columns) == ("range", (column,))
+        assert caught[0].filename == __file__
+
+    def test_given_values_of_the_range_are_not_warned_of(self, narrow: MissDiff, model: MissDiff) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for column in ("small", "unsigned", "nullable", "arrow"):
+                narrow.sample(2, given={column: 0})
+                narrow.sample(given=pd.DataFrame({column: [None, 39]}))
+            model.sample(2, given={"sex": "male"})
 
     def test_a_given_value_that_would_be_changed_is_refused(self, model: MissDiff) -> None:
         with pytest.raises(ValueError, match=r"30\.5.*'age'|'age'.*30\.5"):
