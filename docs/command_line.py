@@ -19,7 +19,8 @@ _INTRODUCTION = """# Command line
 <!-- Written by docs/command_line.py. -->
 
 Results go to standard output, messages and progress to standard error. Exit codes: 0, done; 1, a fault of missdiff, or
-a run of `reproduce` that failed; 2, an error that you can correct; 130, interrupted by Ctrl-C; 143, ended by SIGTERM.
+a run of `reproduce` that failed; 2, an error that you can correct; 130, interrupted by Ctrl-C; 143, ended by SIGTERM;
+129, by SIGHUP (the terminal was closed).
 """
 
 

@@ -42,7 +42,7 @@ class Parameters(BaseEstimator):
         learning_rate: float | None = None,
         width: int | None = None,
         blocks: int | None = None,
-        refine: int | None = None,
+        refine: int | bool | None = None,
         refits: int = 0,
         categorical_columns: Sequence[str | int] | None = None,
         treatments: Mapping[str | int, str] | None = None,
@@ -99,7 +99,6 @@ def configure(parameters: Parameters) -> AnyConfig:
         "blocks": ("network.blocks" if default else "network.layers", 0 if default else 1),
         "refine": ("refine.rounds", 0),
     }
-    _check_refine(parameters.refine)
     refits = check_count("refits", parameters.refits, least=0)
     if parameters.max_categories is not None:
         check_count("max_categories", parameters.max_categories, least=2)
@@ -108,8 +107,9 @@ def configure(parameters: Parameters) -> AnyConfig:
         raise TypeError(f"settings must be a mapping from names to values, got {type(settings).__name__}")
     changes: dict[str, Any] = {}
     for name, (path, least) in paths.items():
-        if getattr(parameters, name) is not None:
-            changes[path] = check_count(name, getattr(parameters, name), least=least)
+        value = _rounds(parameters.refine) if name == "refine" else getattr(parameters, name)
+        if value is not None:
+            changes[path] = check_count(name, value, least=least)
             _check_once(name, path, settings)
     if parameters.learning_rate is not None:
         changes["training.learning_rate"] = check_positive("learning_rate", parameters.learning_rate)
@@ -187,12 +187,11 @@ def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**data, **changed}
 
 
-def _check_refine(refine: object) -> None:
+def _rounds(refine: object) -> object:
+    """The rounds of refinement: none for False, the preset's choice (None) for True."""
     if isinstance(refine, (bool, np.bool_)):
-        raise TypeError(
-            f"refine is a number of rounds, got {refine}: "
-            + ("leave it out, or None, for the preset's choice" if refine else "write refine=0 for none")
-        )
+        return None if refine else 0
+    return refine
 
 
 def _check_once(name: str, path: str, settings: Mapping[str, Any]) -> None:

@@ -54,10 +54,10 @@ class MissDiff(Parameters):
     batch_size, learning_rate, width, blocks : optional
         Rows in a step; peak learning rate; width and number of the network's residual blocks. None keeps the preset's
         value. The default preset chooses steps and batch size from the number of rows.
-    refine : int, optional
-        Rounds of refinement: fill the holes with conditional draws, then train on. None chooses by the share of missing
-        cells; 0 turns it off. Without refinement a table with many or systematic holes is modelled badly. The preset
-        "paper" has none.
+    refine : int or bool, optional
+        Rounds of refinement: fill the holes with conditional draws, then train on. None or True chooses by the share of
+        missing cells; 0 or False turns it off. Without refinement a table with many or systematic holes is modelled
+        badly. The preset "paper" has none.
     refits : int
         Networks that fit trains further on bootstrap samples of the rows. `impute_draws` takes them in turn, so that
         its tables differ as those of fits to other rows would: proper multiple imputation. Give as many as tables that
@@ -91,7 +91,8 @@ class MissDiff(Parameters):
     history_ : DataFrame
         step, loss and seconds, one row for every 50 steps and the last of a phase. The loss jumps where refinement
         begins: it then includes drawn cells, and its divisor is the number of all cells, not of the observed ones. With
-        ``training.patience`` also held_back, the loss on held-back rows, NaN where it was not measured.
+        ``training.patience`` also held_back, the loss on held-back rows, NaN where it was not measured. A loaded model
+        has NaN for seconds.
     training_ : DataFrame
         setting, value and reason: what was chosen for the table, above all the length of training. A training that
         ended early has a row "steps of fit" with the steps that it took.
@@ -225,7 +226,8 @@ class MissDiff(Parameters):
             How many. May be left out where ``given`` is a DataFrame, whose rows are then completed one for one.
         given : mapping or DataFrame, optional
             Known values: a mapping from column to value, the same for all rows, or a table of partly known rows (absent
-            columns and missing cells are drawn). The draw is conditional on them, not a selection among many.
+            columns and missing cells are drawn). The draw is conditional on them, not a selection among many. Values
+            beyond the training table's range are kept, with a warning.
         missing : bool
             Whether the rows have holes as often, and where, as the training rows. Each row has the holes of one of
             these, chosen at random (of 131,072 where there are more), and its other cells are drawn as those of rows
@@ -243,10 +245,10 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Numbers are observed
-            ones, except in columns that others determine (``relations_``), which are computed. Of columns that were not
-            learnt (``set_aside_``) identifiers are fresh ones, the same in every draw of a row number, free text is
-            left out, and the others are empty.
+            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Drawn numbers are
+            observed ones, except in columns that others determine (``relations_``), which are computed. Of columns that
+            were not learnt (``set_aside_``) identifiers are fresh ones, the same in every draw of a row number, free
+            text is left out, and the others are empty.
 
         Raises
         ------
@@ -281,6 +283,7 @@ class MissDiff(Parameters):
         frame = without_order(given_frame(num_rows, given, self.columns_))
         known = self.codec_.read(self.asides_.learnt(frame), partial=True)
         self.codec_.check_constants(known)
+        self.codec_.warn_of_range(known)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
         encoded = self.codec_.encode(known).to(self.device_)
         if missing and self._holes.any:
@@ -492,6 +495,10 @@ class MissDiff(Parameters):
     def save(self, path: str | Path) -> None:
         """Write the model to one file: safetensors with a JSON header, no pickle.
 
+        Fits of the same table with the same seed and settings, on one machine and with as many threads, give files of
+        the same bytes. So the seconds of ``history_`` are not stored. (With ``budget`` the number of steps depends on
+        the time; give the steps that ``training_`` tells.)
+
         Parameters
         ----------
         path : str or Path
@@ -526,8 +533,10 @@ class MissDiff(Parameters):
                 "array": self._fitted_on_array,
                 "asides": self.asides_.state(),
                 "codec": meta,
+                # Without the seconds, which differ from one fit to the next.
                 "history": {
-                    name: [None if x != x else x for x in column.tolist()] for name, column in self.history_.items()
+                    name: [None if x != x else x for x in column.tolist()]
+                    for name, column in self.history_.drop(columns="seconds").items()
                 },
                 "training": self.training_.to_numpy().tolist(),
             },
@@ -571,7 +580,7 @@ class MissDiff(Parameters):
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
             asides, holes = Asides.from_state(meta["asides"]), Holes.of(codec.columns, part(tensors, "holes"))
             model._learn_columns(asides, codec, holes, is_array=meta["array"])
-            model.history_ = pd.DataFrame(meta["history"])
+            model.history_ = _history(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
             model._method.load(tensors)
@@ -715,6 +724,14 @@ class MissDiff(Parameters):
 def _uniform(seed: int, first_row: int, number: int) -> np.ndarray:
     """A uniform number for each row, which depends on the seed and the row's number alone: float32 ``[number]``."""
     return uniform(torch.arange(first_row, first_row + number), 1, make_key(seed, 0))[:, 0].numpy()
+
+
+def _history(stored: Mapping[str, Any]) -> pd.DataFrame:
+    """`MissDiff.history_` from a model file; NaN for the seconds, which only files of earlier versions hold."""
+    frame = pd.DataFrame(stored)
+    if "seconds" not in frame:
+        frame.insert(2, "seconds", np.nan)
+    return frame
 
 
 def _without(frame: pd.DataFrame, column: str) -> pd.DataFrame:

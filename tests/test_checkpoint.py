@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from missdiff_fast._engine import checkpoint
 
@@ -27,6 +27,17 @@ def test_round_trip(file: Path) -> None:
     meta, tensors = checkpoint.read(file)
     assert meta == META
     assert tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_the_same_model_gives_the_same_bytes(file: Path) -> None:
+    for _ in range(10):
+        checkpoint.write(file.parent / "again", META, dict(reversed(TENSORS.items())))
+        assert (file.parent / "again").read_bytes() == file.read_bytes()
+
+
+def test_other_readers_take_the_file(file: Path) -> None:
+    tensors = load_file(file)
     assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
 
 

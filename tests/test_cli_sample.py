@@ -134,3 +134,12 @@ class TestSample:
     def test_a_column_given_twice(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
         message = refused(capsys, "sample", model, "-n", 3, "--given", "ward=10", "--given", "ward=20")
         assert message == "--given 'ward=20': column 'ward' has a value already; give each column once"
+
+
+def test_a_given_number_beyond_the_range_is_warned_of(model: str, tmp_path: Path, capsys: Any) -> None:
+    line = f"sample {model} -n 3 --given age=700 -o {tmp_path}/s.csv"
+    assert main(line.split()) == 0
+    told = capsys.readouterr().err.splitlines()[0]
+    assert told.startswith("missdiff: warning: given values lie beyond those of the training rows")
+    assert "700 in column 'age' (" in told
+    assert pd.read_csv(tmp_path / "s.csv")["age"].tolist() == [700] * 3

@@ -1,9 +1,10 @@
-"""Ctrl-C and SIGTERM."""
+"""Ctrl-C, SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -19,6 +20,9 @@ from commands import files, raises
 
 from missdiff_fast import MissDiff
 from missdiff_fast.cli import main
+from missdiff_fast.cli.signals import SIGNALS
+
+ENDINGS = [number for number in SIGNALS if number != signal.SIGINT]
 
 TELLS_OF_TRAINING = """
 import atexit, sys, time
@@ -46,8 +50,8 @@ def started(args: list[str]) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A test run in the background ignores SIGINT, and its children would.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+        # A test run in the background ignores SIGINT, one under nohup SIGHUP, and its children would.
+        preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in SIGNALS] and None,
     )
     try:
         yield child
@@ -90,19 +94,20 @@ class TestInterrupt:
         assert files(tmp_path) == ["out.csv"]
         assert (tmp_path / "out.csv").read_text() == "old"
 
-    def test_sigterm_keeps_the_model_too(self, data: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("number", ENDINGS)
+    def test_sigterm_and_sighup_keep_the_model_too(self, data: str, tmp_path: Path, number: int) -> None:
         args = ["fit", data, "-o", f"{tmp_path}/m", "--steps", "100000", "--drop", "patient"]
         with started(args) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "training\n"
-            child.terminate()
+            child.send_signal(number)
             _, errors = child.communicate(timeout=60)
-        assert child.returncode == 143
+        assert child.returncode == 128 + number
         assert errors.splitlines()[-1].startswith("missdiff: terminated: the model as trained so far (")
         assert files(tmp_path) == ["m"]
         assert main(["info", f"{tmp_path}/m"]) == 0
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    @pytest.mark.parametrize("number", [signal.SIGINT, *ENDINGS])
     def test_a_second_signal_while_the_model_is_saved(
         self, data: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, number: int
     ) -> None:
@@ -117,7 +122,7 @@ class TestInterrupt:
         monkeypatch.setattr(MissDiff, "fit", fit)
         monkeypatch.setattr(MissDiff, "save", save)
         word = "interrupted" if number == signal.SIGINT else "terminated"
-        handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+        handlers = [signal.getsignal(each) for each in SIGNALS]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
         told = f"missdiff: {word}: the model as trained so far (50 steps) is in {tmp_path}/m\n"
@@ -127,7 +132,7 @@ class TestInterrupt:
         monkeypatch.setattr("missdiff_fast.cli.signals.REPEAT_SECONDS", 0.0)  # as if it came a while later
         assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
         signal.signal(signal.SIGINT, handlers[0])
-        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+        assert [signal.getsignal(each) for each in SIGNALS] == handlers
         assert capsys.readouterr().err == f"missdiff: {word}\n"
         assert files(tmp_path) == []
 
@@ -145,6 +150,51 @@ class TestInterrupt:
         assert err.count("\n") == 1
         assert files(tmp_path) == ["m"]
         assert main(["info", f"{tmp_path}/m"]) == 0
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no terminals of this kind")
+    def test_a_closed_terminal_keeps_the_model(self, data: str, tmp_path: Path) -> None:
+        """The progress bar and the last message go to a terminal that is gone."""
+        import fcntl
+        import pty
+        import termios
+
+        def take_terminal() -> None:
+            fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+        args = ["fit", data, "-o", f"{tmp_path}/m", "--steps", "100000", "--drop", "patient", "--no-refine"]
+        outside, inside = pty.openpty()
+        fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+        child = subprocess.Popen(
+            [sys.executable, "-m", "missdiff_fast", *args],
+            stderr=inside,
+            start_new_session=True,
+            preexec_fn=take_terminal,
+        )
+        os.close(inside)
+        shown = b""
+        while b"step/s" not in shown:
+            shown += os.read(outside, 4096)
+        os.close(outside)
+        try:
+            assert child.wait(60) == 128 + signal.SIGHUP
+        finally:
+            child.kill()
+        assert files(tmp_path) == ["m"]
+        assert MissDiff.load(tmp_path / "m").sample(3).shape == (3, 4)
+
+    def test_what_the_caller_ignores_stays_ignored(self, data: str, tmp_path: Path, monkeypatch: Any) -> None:
+        """As under nohup."""
+        seen = []
+        monkeypatch.setattr(MissDiff, "fit", lambda *_: seen.extend(signal.getsignal(number) for number in ENDINGS))
+        monkeypatch.setattr(MissDiff, "save", lambda *_: None)
+        before = [signal.signal(number, signal.SIG_IGN) for number in ENDINGS]
+        try:
+            assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 0
+        finally:
+            for number, handler in zip(ENDINGS, before, strict=True):
+                signal.signal(number, handler)
+        assert seen == [signal.SIG_IGN] * len(ENDINGS)
 
     def test_an_interrupt_within_exec_under_python_m(self, tmp_path: Path) -> None:
         (tmp_path / "ends.py").write_text(

@@ -6,6 +6,8 @@ import copy
 import datetime
 import json
 import pickle
+import re
+import warnings
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,7 @@ from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.tiling import TILE
 from missdiff_fast._parameters import from_json, to_json
+from missdiff_fast.errors import DataWarning
 from missdiff_fast.methods import column_states
 from missdiff_fast.ops import _library
 from missdiff_fast.table import TableCells, table_cells
@@ -132,6 +135,43 @@ class TestSample:
         assert set(model.sample(4, given={"ward": "north"})["ward"]) == {"north"}
         assert sample["pressure"].nunique() > 1
         assert sample.dtypes.equals(model.sample(1).dtypes)
+
+    @pytest.mark.parametrize("as_frame", [False, True])
+    @pytest.mark.parametrize(
+        ("column", "value", "told"),
+        [
+            ("small", 41, "41 in column 'small' (0 to 39)"),
+            ("unsigned", 40, "40 in column 'unsigned' (0 to 39)"),
+            ("nullable", -1, "-1 in column 'nullable' (0 to 39)"),
+            ("single", -0.5, "-0.5 in column 'single' (0.0 to 5.571"),
+            (
+                "seconds",
+                pd.Timestamp("2024-01-01"),
+                "2024-01-01 00:00:00 in column 'seconds' (1970-01-01 00:00:00 to 1970-01-01 00:00:39)",
+            ),
+        ],
+    )
+    def test_a_given_value_beyond_the_range_is_warned_of(
+        self, narrow: MissDiff, as_frame: bool, column: str, value: object, told: str
+    ) -> None:
+        given: Any = {column: value}
+        if as_frame:
+            given = pd.DataFrame({column: pd.Series([None, value, value], dtype=object)})
+        with pytest.warns(DataWarning, match=re.escape(told)) as caught:
+            drawn = narrow.sample(3, given=given)
+        assert drawn[column][1] == pytest.approx(value) if isinstance(value, float) else drawn[column][1] == value
+        (warning,) = [each.message for each in caught]
+        assert isinstance(warning, DataWarning)
+        assert (warning.kind, warning.columns) == ("range", (column,))
+        assert caught[0].filename == __file__
+
+    def test_given_values_of_the_range_are_not_warned_of(self, narrow: MissDiff, model: MissDiff) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for column in ("small", "unsigned", "nullable", "arrow"):
+                narrow.sample(2, given={column: 0})
+                narrow.sample(given=pd.DataFrame({column: [None, 39]}))
+            model.sample(2, given={"sex": "male"})
 
     def test_a_given_value_that_would_be_changed_is_refused(self, model: MissDiff) -> None:
         with pytest.raises(ValueError, match=r"30\.5.*'age'|'age'.*30\.5"):
@@ -342,9 +382,30 @@ class TestSaveAndLoad:
         loaded = MissDiff.load(tmp_path / "m")
         pd.testing.assert_frame_equal(loaded.sample(30), model.sample(30))
         pd.testing.assert_frame_equal(loaded.impute(table), model.impute(table))
-        pd.testing.assert_frame_equal(loaded.history_, model.history_)
+        pd.testing.assert_frame_equal(loaded.history_, model.history_.assign(seconds=np.nan))
         assert loaded.columns_ == model.columns_
         assert loaded.get_params() == model.get_params()
+
+    @pytest.mark.parametrize("preset", ["default", "paper"])
+    def test_the_same_seed_gives_the_same_file(self, table: pd.DataFrame, tmp_path: Path, preset: str) -> None:
+        own: dict[str, Any] = {
+            "default": {"refine": 1, "refits": 1, "steps": 60, "settings": {"training.patience": 1}},
+            "paper": {"steps": 1, "settings": {"network.heads": 1, "diffusion.steps": 2}},
+        }
+        for name in ("first", "second"):
+            model = MissDiff(preset=preset, **own[preset], width=8, blocks=1, random_state=0).fit(table)
+            model.save(tmp_path / name)
+        MissDiff.load(tmp_path / "first").save(tmp_path / "third")
+        first, second, third = ((tmp_path / name).read_bytes() for name in ("first", "second", "third"))
+        assert first == second == third
+
+    def test_seconds_of_earlier_files_are_read(self, model: MissDiff, tmp_path: Path) -> None:
+        model.save(tmp_path / "m")
+        meta, tensors = checkpoint.read(tmp_path / "m")
+        meta["history"]["seconds"] = model.history_["seconds"].tolist()
+        checkpoint.write(tmp_path / "m", meta, tensors)
+        seconds = MissDiff.load(tmp_path / "m").history_["seconds"]
+        assert seconds.tolist() == model.history_["seconds"].tolist()
 
     def test_weights_that_impute_are_kept_apart(self, table: pd.DataFrame, tmp_path: Path) -> None:
         model = MissDiff(steps=10, random_state=0).fit(table)
@@ -633,19 +694,26 @@ class TestParameters:
             return run_phases(*args, rounds=rounds, **kwargs)
 
         monkeypatch.setattr(column_states, "run_phases", record)
-        for rounds in (None, 0, 1, np.int64(2)):
-            model = MissDiff(steps=3, width=8, refine=rounds, random_state=0).fit(table)
+        meanings = [(None, None), (True, None), (0, 0), (False, 0), (np.False_, 0), (1, 1), (np.int64(2), 2)]
+        for refine, rounds in meanings:
+            model = MissDiff(steps=3, width=8, refine=refine, random_state=0).fit(table)  # type: ignore[arg-type]
             assert model.config_.refine.rounds == rounds  # type: ignore[union-attr]
         with_setting = MissDiff(steps=3, width=8, settings={"refine.rounds": 2}, random_state=0).fit(table)
-        assert asked == [1, 0, 1, 2, 2]
+        assert asked == [1, 1, 0, 0, 0, 1, 2, 2]
         pd.testing.assert_frame_equal(with_setting.sample(9), model.sample(9), check_exact=True)
+
+    @pytest.mark.parametrize("refine", [False, True, np.False_, np.True_])
+    def test_truth_values_of_refine_are_saved(self, table: pd.DataFrame, tmp_path: Path, refine: Any) -> None:
+        model = MissDiff(steps=2, width=8, refine=refine, random_state=0).fit(table)
+        model.save(tmp_path / "m")
+        loaded = MissDiff.load(tmp_path / "m")
+        assert loaded.refine is bool(refine)
+        assert loaded.config_.refine.rounds == (None if refine else 0)  # type: ignore[union-attr]
 
     @pytest.mark.parametrize(
         ("refine", "error", "message"),
         [
-            (True, TypeError, "refine is a number of rounds, got True: leave it out, or None, for the preset's choice"),
-            (False, TypeError, "refine is a number of rounds, got False: write refine=0 for none"),
-            (np.False_, TypeError, "got False: write refine=0 for none"),
+            ("no", TypeError, "refine must be an integer, got 'no'"),
             (1.0, TypeError, r"refine must be an integer, got 1\.0"),
             (-1, ValueError, "refine must be at least 0, got -1"),
         ],
@@ -658,7 +726,8 @@ class TestParameters:
         with pytest.raises(ValueError, match="preset 'paper' has no refinement: leave out refine=2"):
             MissDiff(preset="paper", refine=2).fit(table)
         small = {"steps": 1, "width": 8, "blocks": 1, "settings": {"network.heads": 1, "diffusion.steps": 2}}
-        assert MissDiff(preset="paper", refine=0, **small).fit(table).fitted  # type: ignore[arg-type]
+        for refine in (0, False, True):
+            assert MissDiff(preset="paper", refine=refine, **small).fit(table).fitted  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
     def test_generators_draw_a_new_seed_at_every_call(self, table: pd.DataFrame, tmp_path: Path, make: Any) -> None:

@@ -21,6 +21,8 @@ _VERSION = 5
 def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Write a model; an existing file is replaced only once the new one is complete.
 
+    The same model gives the same bytes.
+
     Raises
     ------
     OSError
@@ -29,8 +31,13 @@ def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) ->
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     model = json.dumps(meta)
     header = {"format": _FORMAT, "version": str(_VERSION), "model": model, "digest": _digest(model, plain)}
+    data = save(plain)
+    start = 8 + int.from_bytes(data[:8], "little")
+    # The library writes the metadata in another order every time.
+    text = json.dumps({"__metadata__": header, **json.loads(data[8:start])}, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
     with write_atomically(path) as temporary:
-        temporary.write_bytes(save(plain, metadata=header))
+        temporary.write_bytes(b"".join([len(text).to_bytes(8, "little"), text, memoryview(data)[start:]]))
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -13,12 +14,37 @@ from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Pass
 
 
+class _DefaultDtype:
+    """Makes float32 torch's default dtype while any thread is within."""
+
+    def __init__(self) -> None:
+        self._lock, self._within, self._before = threading.Lock(), 0, torch.float32
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._within == 0:
+                self._before = torch.get_default_dtype()
+            if torch.get_default_dtype() != torch.float32:
+                torch.set_default_dtype(torch.float32)
+            self._within += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._within -= 1
+            if self._within == 0 and self._before != torch.float32:
+                torch.set_default_dtype(self._before)
+
+
+_FLOAT32 = _DefaultDtype()
+
+
 @contextmanager
 def plain_settings() -> Iterator[None]:
     """Compute under the package's own settings of torch and NumPy, and restore the caller's on exit.
 
     Gradients on, no inference mode, no autocast, float32 and the CPU as defaults, no error for an underflow. The
-    default dtype holds for all threads: while it is float32 here, the caller's other threads see float32 too.
+    default dtype holds for all threads: while it is float32 here, the caller's other threads see float32 too, and of
+    several threads that compute here the last one restores it.
     """
     with ExitStack() as stack:
         stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
@@ -29,9 +55,7 @@ def plain_settings() -> Iterator[None]:
                 stack.enter_context(torch.autocast(kind, enabled=False))
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
-        if torch.get_default_dtype() != torch.float32:
-            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
-            torch.set_default_dtype(torch.float32)
+        stack.enter_context(_FLOAT32)
         yield
 
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from missdiff_fast import errors, remedies
 from missdiff_fast._output import show
@@ -217,9 +218,10 @@ def show_warning(wording: Wording, warning: Warning | str, *_: object, **__: obj
 
 
 def complain(text: str) -> None:
-    """Print a line on stderr."""
+    """Print a line on stderr, if it can be written to: a terminal may have been closed."""
     if sys.stderr is not None:  # print would write to stdout
-        show(f"missdiff: {text}", sys.stderr)
+        with suppress(OSError):
+            show(f"missdiff: {text}", sys.stderr)
 
 
 def _joined(text: str) -> str:

@@ -1,7 +1,8 @@
 """Runs the command line: options, signals, errors and exit codes.
 
 Exit codes: 0, success; 1, a fault of missdiff, or a failed run of ``reproduce``; 2, an error that the user can mend;
-130, interrupted by Ctrl-C; 143, terminated by SIGTERM, which is handled as Ctrl-C is.
+130, interrupted by Ctrl-C; 143, terminated by SIGTERM, and 129, by SIGHUP (the terminal was closed), which are handled
+as Ctrl-C is.
 Results go to stdout, everything else to stderr. Nothing heavy is imported before the options are read.
 """
 
@@ -29,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments after the command's name. By default those of the process, which is then expected to exit: SIGINT
-        and SIGTERM stay ignored after the call.
+        The arguments after the command's name. By default those of the process, which is then expected to exit: SIGINT,
+        SIGTERM and SIGHUP stay ignored after the call.
 
     Returns
     -------
@@ -51,10 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             # CPython remembers an interrupt that came through exec() of a string, as in torch's imports, and under
             # `python -m` then exits by the signal instead of the exit code. The next such exec() clears it.
             exec("")
-            terminated = signal.SIGTERM in signals
-            what = "terminated" if terminated else "interrupted"
+            number = signals[-1] if signals else signal.SIGINT
+            what = "interrupted" if number == signal.SIGINT else "terminated"
             complain(f"{what}: {interrupt}" if str(interrupt) else what)
-            return 143 if terminated else 130
+            return 128 + number
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -1,4 +1,4 @@
-"""Handling of SIGINT (Ctrl-C) and SIGTERM."""
+"""Handling of SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGUP = getattr(signal, "SIGHUP", None)  # Windows has none
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *([] if _HANGUP is None else [_HANGUP]))
 REPEAT_SECONDS = 1.0
 
 
 @contextmanager
 def interruptible(*, exits: bool) -> Iterator[list[int]]:
-    """Let SIGINT and SIGTERM raise KeyboardInterrupt, so that results are kept or cleaned up.
+    """Let SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt, so that results are kept or cleaned up.
 
     Yields the list of signals that did so. Ignore repeated signals within a second: shells, wrappers and impatient
     users send two, and the second would interrupt the writing of the model that the first has caused.
 
-    If the process ``exits`` afterwards, both signals stay ignored: in an interpreter that shuts down they would replace
+    If the process ``exits`` afterwards, the signals stay ignored: in an interpreter that shuts down they would replace
     the command's exit code. Otherwise the handlers are restored.
     """
     received: list[int] = []
@@ -40,7 +41,7 @@ def interruptible(*, exits: bool) -> Iterator[list[int]]:
     if not _in_main_thread():
         yield received
         return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
         if handler in (signal.SIG_DFL, signal.default_int_handler):  # keep what the caller ignores or handles
             signal.signal(number, handle)
@@ -55,9 +56,9 @@ def interruptible(*, exits: bool) -> Iterator[list[int]]:
 
 
 def ignore_signals() -> None:
-    """Ignore SIGINT and SIGTERM from now on: another one would end the command with a traceback."""
+    """Ignore these signals from now on: another one would end the command with a traceback."""
     if _in_main_thread():
-        for number in _SIGNALS:
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
 

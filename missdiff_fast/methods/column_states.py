@@ -373,7 +373,8 @@ class ColumnStates(Method):
         self._refits = [self._loaded(part(refits, str(m))) for m in numbers]
 
     def _loaded(self, weights: dict[str, Tensor]) -> Denoiser:
-        network = self._network()
+        with seeded(0):  # a network draws its first weights, which are replaced
+            network = self._network()
         network.load_state_dict(weights)
         return network.eval()
 

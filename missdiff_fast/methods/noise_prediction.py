@@ -140,7 +140,8 @@ class NoisePrediction(Method):
         low, span = weights["encoding.low"].to(self.device), weights["encoding.span"].to(self.device)
         min_max = MinMax.make(low, span, self.codec.scales, self.codec.layout, self.config.missing)
         self._worst_missing = weights["encoding.worst_missing"]
-        model = NoiseModel(self.config, min_max, self.device)
+        with seeded(0):  # a network draws its first weights, which are replaced
+            model = NoiseModel(self.config, min_max, self.device)
         model.network.load_state_dict(part(weights, "network"))
         model.network.eval()
         self._model = model

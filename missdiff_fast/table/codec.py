@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from types import NoneType
@@ -13,7 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from missdiff_fast.errors import DataError, argument_type_error
+from missdiff_fast.errors import DataError, DataWarning, argument_type_error
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.atoms import Atoms
 from missdiff_fast.table.cells import Markers
@@ -349,6 +350,27 @@ class Codec:
                 problem = f"column {name!r} was constant in fit, {only!r}: {value!r} cannot be given"
                 remedies = Do(f"give {only!r}"), Do("leave the column out")
                 raise DataError("constant", problem, columns=[name], value=value, remedy=remedies, joint="; ")
+
+    def warn_of_range(self, cells: TableCells) -> None:
+        """Warn of observed numbers, dates and times beyond those that fit saw; absent columns pass."""
+        beyond = {name: text for name in self.schema.continuous if (text := self._beyond(name, cells))}
+        if beyond:
+            wrong = "given values lie beyond those of the training rows, so the other cells of these rows are a guess"
+            problem, remedy = f"{wrong}: {'; '.join(beyond.values())}", Do("check them, and their unit")
+            warnings.warn(DataWarning("range", problem, columns=list(beyond), remedy=remedy, joint="; "), stacklevel=4)
+
+    def _beyond(self, name: Name, cells: TableCells) -> str:
+        """The first cell of a column beyond the learnt range, with that range; empty if there is none."""
+        found, coder = cells.observed(name), cast(Continuous, self._coders[name])
+        if found is None:
+            return ""
+        keys, known = comparable(found.per_cell(), coder.keys)
+        place = np.flatnonzero(~found.missing & ((keys < known[0]) | (keys > known[-1])))
+        if not len(place):
+            return ""
+        value = cells.columns[name].iloc[[place[0]]].tolist()[0]
+        least, greatest = as_series(coder.table.take([0, len(coder.keys) - 1])).tolist()
+        return f"{value} in column {name!r} ({least} to {greatest})"
 
     @property
     def scales(self) -> Tensor:

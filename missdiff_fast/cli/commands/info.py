@@ -53,7 +53,6 @@ def run(args: argparse.Namespace) -> None:
             "preset": model.preset,
             "seed of fit": str(model.seed_),
             "steps": f"{int(history['step'].max()):,}" if len(history) else "fewer than 50",
-            "training": f"{history['seconds'].max():.0f} s" if len(history) else "cut short",
             "last loss": f"{history['loss'].iloc[-1]:.3f}" if len(history) else "unknown",
             "columns": str(len(columns)),
         }
