@@ -41,6 +41,22 @@ def test_other_readers_take_the_file(file: Path) -> None:
     assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
 
 
+def test_a_description_that_is_too_long_for_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_MOST_IN_HEADER", 1000)
+    path, meta = tmp_path / "m", META | {"long": "é" * 1000}
+    checkpoint.write(path, meta, TENSORS)
+    assert int.from_bytes(path.read_bytes()[:8], "little") < 1000
+    found, tensors = checkpoint.read(path)
+    assert found == meta
+    assert tensors.keys() == TENSORS.keys()
+    whole = path.read_bytes()
+    place = whole.index(b"u00e9")
+    for byte in (b"x", b"\xff"):
+        path.write_bytes(whole[:place] + byte + whole[place + 1 :])
+        with pytest.raises(ValueError, match="damaged"):
+            checkpoint.read(path)
+
+
 def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/m\xe9.missdiff"))
     checkpoint.write(path, META, TENSORS)

@@ -1,4 +1,7 @@
-"""A fitted model in one file: safetensors, with everything else as JSON in the header. No pickle."""
+"""A fitted model in one file: safetensors, with everything else as JSON in the header. No pickle.
+
+A JSON that is too long for the header, as of categories that are long texts, is a tensor of its bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from missdiff_fast.table.atomic import write_atomically
 
 _FORMAT = "missdiff_fast model"
 _VERSION = 5
+_MOST_IN_HEADER = 40_000_000  # characters, which escaping may double; safetensors reads headers of up to 100 MB
+_DESCRIPTION = "description"  # the tensor of a longer JSON's bytes
 
 
 def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -31,6 +36,8 @@ def write(path: str | Path, meta: dict[str, Any], tensors: dict[str, Tensor]) ->
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     model = json.dumps(meta)
     header = {"format": _FORMAT, "version": str(_VERSION), "model": model, "digest": _digest(model, plain)}
+    if len(model) > _MOST_IN_HEADER:
+        plain[_DESCRIPTION] = torch.frombuffer(bytearray(header.pop("model").encode()), dtype=torch.uint8)
     data = save(plain)
     start = 8 + int.from_bytes(data[:8], "little")
     # The library writes the metadata in another order every time.
@@ -69,10 +76,11 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "use the version that wrote it, or fit again"
         )
     try:
-        meta = json.loads(header["model"])
-    except (KeyError, json.JSONDecodeError) as error:
+        model = bytes(tensors.pop(_DESCRIPTION).numpy()).decode() if _DESCRIPTION in tensors else header["model"]
+        meta = json.loads(model)
+    except (KeyError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is no readable model: its description is damaged") from error
-    if header.get("digest") != _digest(header["model"], tensors):
+    if header.get("digest") != _digest(model, tensors):
         raise ValueError(
             f"{path} is damaged: its contents are not those that were written; copy it again, or fit again"
         )
