@@ -14,6 +14,7 @@ from missdiff_fast._output import show
 _OPTIONS = {
     "categorical_columns": "--categorical",
     "header": "--no-header",
+    "keep_na_columns": "--keep-na",
     "models": "--model",
     "n_jobs": "--jobs",
     "random_state": "--seed",

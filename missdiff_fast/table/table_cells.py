@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -37,6 +37,9 @@ class TableCells:
         Values that counted as missing beside NaN, None, NaT and NA.
     categorical_columns : frozenset
         Columns whose values are categories whatever their type.
+    spelling : mapping
+        How the frame writes categories that it writes otherwise than fit saw them: of each such column, learnt category
+        to the frame's.
     """
 
     frame: pd.DataFrame
@@ -45,6 +48,7 @@ class TableCells:
     refused: Mapping[Name, RefusedError]
     markers: Markers
     categorical_columns: frozenset[Name] = frozenset()
+    spelling: Mapping[Name, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)

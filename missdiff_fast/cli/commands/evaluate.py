@@ -77,7 +77,15 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     from pandas.api.types import infer_dtype
 
-    from missdiff_fast.cli.tables import check_input, check_stdout, check_table_output, known, markers, say, write
+    from missdiff_fast.cli.tables import (
+        check_input,
+        check_stdout,
+        check_table_output,
+        known,
+        markers,
+        say,
+        write_quietly,
+    )
     from missdiff_fast.evaluate.report import format_report, report
 
     if (args.test is None) != (args.target is None):
@@ -123,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
     )
     show(format_report(found))
     if args.output is not None:
-        write(found, args.output)
+        write_quietly(found, args.output)
 
 
 def _read(
