@@ -58,6 +58,8 @@ AS_THEY_ARE = [
     ",x\n1,2.50\n2,4\n",
     'x\n"a, b"\n\nc\n',
     'a,b\n"1"x,2\nx"1",3\n',
+    "a\nx\n\n\ny\n",
+    "a,b\n1,x\n,\n , \n2,NA\n",
     "a,b\n1e3,TRUE\n4,false\n2.0,True\n",
 ]
 
@@ -183,3 +185,21 @@ def test_an_empty_text_is_told(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         write_table(frame, tmp_path / "t.parquet")
+
+
+def test_what_is_no_cell_of_the_table_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("title\na,b\n1,2.0,\n3,4,\n", encoding="utf-8-sig")
+    with pytest.warns(UserWarning, match="empty columns without a name were dropped"):
+        assert rewritten(tmp_path / "t.csv", skip_rows=1) == "a,b\n1,2.0\n3,4\n"
+    (tmp_path / "t.tsv").write_text("a\nx\n\t\ny\n")
+    assert rewritten(tmp_path / "t.tsv", separator="\t") == "a\nx\n\ny\n"
+    (tmp_path / "t.csv").write_bytes("a;b\r\n1,50;µ\r\n".encode("utf-16"))
+    assert rewritten(tmp_path / "t.csv", header=False) == "0;1\r\na;b\r\n1,50;µ\r\n"
+
+
+def test_the_separator_of_each_kind_of_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a;b\n1,5;x\n2,5;y\n")
+    _, rewriter = read(tmp_path / "t.csv")
+    kinds = [(".csv", ".csv"), (".csv", ".txt"), (".csv", ".tsv"), (".csv", ".psv"), (".tsv", ".csv")]
+    assert [rewriter.separator(*pair) for pair in kinds] == [";", ";", "\t", "|", ";"]
+    assert rewritten(tmp_path / "t.csv", to="|") == "a|b\n1,5|x\n2,5|y\n"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from missdiff_fast.model import MissDiff
+    from missdiff_fast.table.fields import WrittenTable
 
 
 def check_output(path: Path, *inputs: Path) -> None:
@@ -60,7 +61,7 @@ def read(
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
     """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64."""
-    return read_to_rewrite(args, missing_values, string_columns, keep_blank_rows=keep_blank_rows)[0]
+    return _read(args, missing_values, string_columns, (), keep_blank_rows)[0]
 
 
 def read_to_rewrite(
@@ -72,6 +73,17 @@ def read_to_rewrite(
     keep_blank_rows: bool = False,
 ) -> tuple[pd.DataFrame, Rewriter | None]:
     """The table of `read`, and what writes its cells as the file has them, if that is text."""
+    frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows)
+    return frame, None if written is None else Rewriter(frame, written())
+
+
+def _read(
+    args: argparse.Namespace,
+    missing_values: Sequence[object],
+    string_columns: Collection[str],
+    keep_na_columns: Collection[str],
+    keep_blank_rows: bool,
+) -> tuple[pd.DataFrame, Callable[[], WrittenTable] | None]:
     check_input(args.data)
     # Columns that are copied or left out cause no warnings.
     unread = [*getattr(args, "keep", ()), *getattr(args, "drop", ())]
@@ -97,8 +109,7 @@ def read_to_rewrite(
     if written is None:
         return frame, None
     known(args.keep_na, frame, "--keep-na")
-    frame = frame.apply(_whole)
-    return frame, Rewriter(frame, written())
+    return frame.apply(_whole), written
 
 
 def _whole(column: pd.Series) -> pd.Series:

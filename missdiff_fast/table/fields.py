@@ -132,7 +132,9 @@ class WrittenTable:
         """The fields of each row, one for each column."""
         split, whole = splitter(self.separator), self.places == tuple(range(self.width))
         for first, last in zip(self.first.tolist(), self.last.tolist(), strict=True):
-            fields = split(self._text(first, last)) or [""]
+            fields = split(self._text(first, last))
+            if len(fields) != self.width:  # a row without a cell
+                fields = [*fields, *[""] * self.width][: self.width]
             yield fields if whole else [fields[place] for place in self.places]
 
     def _text(self, first: int, last: int) -> str:
