@@ -33,6 +33,9 @@ def split_lines(text: str) -> tuple[list[str], list[str] | None]:
     """
     if "\r" not in text:
         return text.split("\n"), None
+    both = text.count("\r\n")
+    if both == text.count("\r") == text.count("\n"):  # as in most files: one object stands for all ends
+        return text.split("\r\n"), ["\r\n"] * both
     parts = re.split("(\r\n|\r|\n)", text)
     return parts[::2], parts[1::2]
 
