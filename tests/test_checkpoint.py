@@ -117,12 +117,12 @@ def test_foreign(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["1", "99"])
 def test_other_format(tmp_path: Path, version: str) -> None:
     save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": version, "model": "{}"})
-    with pytest.raises(ValueError, match=f"written in model format {version}; this missdiff_fast reads format 4"):
+    with pytest.raises(ValueError, match=f"written in model format {version}; this missdiff_fast reads format 5"):
         checkpoint.read(tmp_path / "m")
 
 
 def test_damaged_description(tmp_path: Path) -> None:
-    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "4", "model": "{"})
+    save_file(TENSORS, tmp_path / "m", metadata={"format": "missdiff_fast model", "version": "5", "model": "{"})
     with pytest.raises(ValueError, match="its description is damaged"):
         checkpoint.read(tmp_path / "m")
 

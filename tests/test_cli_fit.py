@@ -95,7 +95,7 @@ class TestFit:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         tables = "missdiff_fast.cli.tables"
-        monkeypatch.setattr(f"{tables}.read_table", lambda *_, **__: pytest.fail("the table was read"))
+        monkeypatch.setattr(f"{tables}.read_written", lambda *_, **__: pytest.fail("the table was read"))
         (tmp_path / "data.csv").write_text("a,b\n1,2\n")
         fit = ["fit", tmp_path / "data.csv", "-o"]
         gone = tmp_path / "no" / "m"

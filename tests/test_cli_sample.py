@@ -91,11 +91,11 @@ class TestSample:
     ) -> None:
         (tmp_path / "out.csv").write_text("old")
 
-        def full(frame: pd.DataFrame, stream: Any, **_: object) -> None:
+        def full(frame: pd.DataFrame, stream: Any, separator: str) -> None:
             stream.write("age,")
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+        monkeypatch.setattr(io, "write_delimited", full)
         message = refused(capsys, "sample", model, "-n", 3, "-o", tmp_path / "out.csv")
         assert "No space left on device" in message
         assert str(tmp_path / "out.csv") in message

@@ -15,6 +15,7 @@ from missdiff_fast._output import show
 _OPTIONS = {
     "categorical_columns": "--categorical",
     "header": "--no-header",
+    "keep_na_columns": "--keep-na",
     "models": "--model",
     "n_jobs": "--jobs",
     "random_state": "--seed",
@@ -115,6 +116,9 @@ class Wording:
     def _pass(self, remedy: remedies.Pass) -> str | None:
         if remedy.argument == "string_columns" and self._command not in _AS_WRITTEN:
             return f"{remedy.goal} run missdiff fit again with {written('--categorical', remedy.value)}"
+        # A value that fit did not see would be new to the model.
+        if remedy.argument == "keep_na_columns" and self._command == "impute":
+            return f"{remedy.goal} run missdiff fit again with {written('--keep-na', remedy.value)}"
         settings = []
         for one in (remedy, *remedy.more):
             option = _AS_WRITTEN[self._command] if one.argument == "string_columns" else self._option(one.argument)

@@ -20,6 +20,14 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         default=[],
         help='a text that means "missing", such as "?" (repeatable)',
     )
+    group.add_argument(
+        "--keep-na",
+        metavar="COL",
+        action="append",
+        default=[],
+        help="a column of a CSV file in which NA, null and the like are values, such as the code of a country "
+        "(repeatable)",
+    )
     group.add_argument("--separator", metavar="CHAR", help="separator of a CSV file")
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark of a CSV file")
     group.add_argument("--encoding", metavar="NAME", help="encoding of a CSV file")

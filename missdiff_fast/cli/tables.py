@@ -15,14 +15,17 @@ from missdiff_fast.cli.given import read_number
 from missdiff_fast.errors import Text
 from missdiff_fast.table.atomic import check_writable
 from missdiff_fast.table.files import BINARY, file_kind
-from missdiff_fast.table.io import read_table, write_table
+from missdiff_fast.table.io import read_written, write_any, write_text
 from missdiff_fast.table.literals import are_whole_texts
+from missdiff_fast.table.text_writing import Rewriter, warn_of_empty_texts, write_delimited
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
+    from typing import IO
 
     from missdiff_fast.model import MissDiff
+    from missdiff_fast.table.fields import WrittenTable
 
 
 def check_output(path: Path, *inputs: Path) -> None:
@@ -58,9 +61,34 @@ def read(
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
     """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64."""
+    return _read(args, missing_values, string_columns, (), keep_blank_rows)[0]
+
+
+def read_to_rewrite(
+    args: argparse.Namespace,
+    missing_values: Sequence[object],
+    string_columns: Collection[str] = (),
+    *,
+    keep_na_columns: Collection[str] = (),
+    keep_blank_rows: bool = False,
+) -> tuple[pd.DataFrame, Rewriter | None]:
+    """The table of `read`, and what writes its cells as the file has them, if that is text."""
+    frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows)
+    return frame, None if written is None else Rewriter(frame, written())
+
+
+def _read(
+    args: argparse.Namespace,
+    missing_values: Sequence[object],
+    string_columns: Collection[str],
+    keep_na_columns: Collection[str],
+    keep_blank_rows: bool,
+) -> tuple[pd.DataFrame, Callable[[], WrittenTable] | None]:
     check_input(args.data)
+    # Columns that are copied or left out cause no warnings.
+    unread = [*getattr(args, "keep", ()), *getattr(args, "drop", ())]
     try:
-        frame = read_table(
+        frame, written = read_written(
             args.data,
             separator=args.separator,
             decimal=args.decimal,
@@ -69,6 +97,7 @@ def read(
             header=args.header,
             skip_rows=args.skip_rows,
             string_columns=string_columns,
+            keep_na_columns=[*args.keep_na, *keep_na_columns, *unread],
             keep_blank_rows=keep_blank_rows,
         )
     except (ValueError, TypeError, LookupError) as error:
@@ -77,7 +106,10 @@ def read(
         raise UserError(Text(template, path=args.data, error=error)) from error
     if not args.header:
         frame.columns = frame.columns.map(str)  # options and written tables name columns by strings
-    return frame if file_kind(args.data)[0] in BINARY else frame.apply(_whole)
+    if written is None:
+        return frame, None
+    known(args.keep_na, frame, "--keep-na")
+    return frame.apply(_whole), written
 
 
 def _whole(column: pd.Series) -> pd.Series:
@@ -147,28 +179,78 @@ def _is_stream(path: Path) -> bool:
 
 def write(frame: pd.DataFrame, path: Path | None) -> None:
     """Write a table to a file, or as CSV to stdout."""
+    if path is None or (_is_stream(path) and not path.suffix) or file_kind(path)[0] not in BINARY:
+        warn_of_empty_texts(frame)
+    write_quietly(frame, path)
+
+
+def write_quietly(frame: pd.DataFrame, path: Path | None) -> None:
+    """Write a table as `write` does, without a warning of empty texts."""
     if path is None:
-        _write_to_stdout(frame)
+        _write_to_stdout(lambda stream: write_delimited(frame, stream))
     elif _is_stream(path) and not path.suffix:
         with open(path, "w", encoding="utf-8", newline="") as stream:
-            frame.to_csv(stream, index=False)
+            write_delimited(frame, stream)
     else:
-        write_table(frame, path)
+        write_any(frame, path)
 
 
-def _write_to_stdout(frame: pd.DataFrame) -> None:
+def rewrite(
+    frame: pd.DataFrame,
+    path: Path | None,
+    source: Path,
+    rewriter: Rewriter | None,
+    *,
+    as_written: Collection[str] = (),
+    keep_missing: bool = False,
+) -> None:
+    """Write a table as `write` does; as text, with the cells of the file that it was read from as that has them.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table that was read, with other cells.
+    path : path or None
+        Where to write it.
+    source : path
+        The file that it was read from.
+    rewriter : Rewriter or None
+        What `read_to_rewrite` gave.
+    as_written, keep_missing
+        As of `Rewriter.write`.
+    """
+    bare = path is None or (_is_stream(path) and not path.suffix)
+    target = ".csv" if bare or path is None else file_kind(path)[0]
+    if rewriter is None or target in BINARY:
+        write(frame, path)
+        return
+    separator = rewriter.separator(file_kind(source)[0], target)
+
+    def write_cells(stream: IO[str]) -> None:
+        rewriter.write(frame, stream, separator, as_written=as_written, keep_missing=keep_missing)
+
+    if path is None:
+        _write_to_stdout(write_cells)
+    elif bare:
+        with open(path, "w", encoding="utf-8", newline="") as stream:
+            write_cells(stream)
+    else:
+        write_text(path, write_cells)
+
+
+def _write_to_stdout(write_cells: Callable[[IO[str]], None]) -> None:
     """Write a table as CSV; before writing, raise UserError if stdout's encoding lacks one of its characters."""
     encoding = sys.stdout.encoding
     if encoding and encoding.lower() not in ("utf-8", "utf8"):
         try:
             with open(os.devnull, "w", encoding=encoding, errors=sys.stdout.errors) as nowhere:
-                frame.to_csv(nowhere, index=False)
+                write_cells(nowhere)
         except UnicodeEncodeError as error:
             raise UserError(
                 f"stdout is encoded as {encoding}, which lacks {error.object[error.start]!r} of the table; write it to "
                 "a file (-o FILE), or set PYTHONIOENCODING=utf-8"
             ) from error
-    frame.to_csv(sys.stdout, index=False)
+    write_cells(sys.stdout)
 
 
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:

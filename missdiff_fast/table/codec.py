@@ -28,6 +28,7 @@ from missdiff_fast.table.filling import fill_table
 from missdiff_fast.table.learning import learn_columns
 from missdiff_fast.table.relations import Relation, Relations, find_relations
 from missdiff_fast.table.schema import Name, Schema
+from missdiff_fast.table.spelling import match_spelling
 from missdiff_fast.table.state import read_state, write_state
 from missdiff_fast.table.table_cells import TableCells, read_learnt
 
@@ -138,6 +139,9 @@ class Codec:
     def read(self, frame: pd.DataFrame, *, partial: bool = False, verbose: bool = False) -> TableCells:
         """Read a table that has the learnt columns, in any order.
 
+        A text that is no known category is the one that has other white space around it, or other line ends, if there
+        is just one.
+
         Parameters
         ----------
         frame : DataFrame
@@ -154,7 +158,9 @@ class Codec:
         ValueError
             If a column is missing or not known, infinite or mixed.
         """
-        return read_learnt(frame, self.schema, self._markers, partial=partial, verbose=verbose)
+        cells = read_learnt(frame, self.schema, self._markers, partial=partial, verbose=verbose)
+        coders = {column.name: self._coders[column.name] for column in self.schema if column.family == "string"}
+        return match_spelling(cells, {name: coder.keys for name, coder in coders.items()})
 
     def encode(self, cells: TableCells, *, seed: int | None = None, verbose: bool = False) -> EncodedTable:
         """Encode cells.
@@ -304,7 +310,8 @@ class Codec:
     def fill(self, cells: TableCells, filled: pd.DataFrame, *, verbose: bool = False) -> pd.DataFrame:
         """The frame that was read, with its missing cells taken from another of as many rows.
 
-        Observed cells are kept bit for bit, and so are index, order and dtypes; a column whose dtype can't hold what it
+        Observed cells are kept bit for bit, and so are index, order and dtypes; categories that the frame writes with
+        other white space than fit saw are filled in as it writes them; a column whose dtype can't hold what it
         is filled with, or that marks missing cells by strings among numbers, comes back in the learnt dtype. Columns
         that the frame lacks come last.
 
@@ -323,6 +330,10 @@ class Codec:
             If ``filled`` lacks a column or has another number of rows, or the learnt order does not give the place of a
             category that an ordered column is filled with.
         """
+        if cells.spelling:
+            filled = filled.copy(deep=False)
+            for name, own in cells.spelling.items():
+                filled[name] = [own.get(value, value) for value in filled[name]]
         return fill_table(cells, filled, self.schema, verbose=verbose)
 
     def category_values(self, column: Name) -> list[Any]:

@@ -6,8 +6,9 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,10 @@ import pandas as pd
 from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.remedies import Do, Pass
 from missdiff_fast.table.dtypes import holds_text
+from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
 from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room
+from missdiff_fast.table.na_words import keep_na_words
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import find_decimal, find_separator
 from missdiff_fast.table.text_rows import (
@@ -24,12 +27,11 @@ from missdiff_fast.table.text_rows import (
     Rows,
     find_rows,
     find_rows_of_holes,
+    join_lines,
     require_even,
+    split_lines,
     warn_of_blank_rows,
 )
-
-# Texts that count as missing. The word None is not among them: data sets use it as a category.
-MISSING_TEXTS = ("", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A")
 
 
 def read_delimited(
@@ -42,12 +44,14 @@ def read_delimited(
     header: bool,
     skip_rows: int,
     string_columns: Collection[str],
+    keep_na_columns: Collection[str],
     keep_blank_rows: bool,
-) -> pd.DataFrame:
-    """A frame from text whose line ends are plain newlines; see `missdiff_fast.table.read_table`."""
+) -> tuple[pd.DataFrame, Callable[[], WrittenTable]]:
+    """A frame from text, and a function that gives its cells as written; see `missdiff_fast.table.read_table`."""
     if skip_rows < 0:
         raise argument_error("skip_rows", f"must be 0 or more, got {skip_rows}", skip_rows)
-    lines = text.split("\n")
+    lines, ends = split_lines(text)
+    as_written = lines.copy()
     lines[:skip_rows] = [""] * min(skip_rows, len(lines))
     if not any(line.strip() for line in lines):
         raise ValueError(f"{source} is empty")
@@ -66,6 +70,7 @@ def read_delimited(
     rows = find_rows(lines, separator, source)
     names, widths = _names(lines, rows, separator, header, source)
     strings = {name for name in names if str(name) in string_columns}
+    kept = {name for name in names if str(name) in keep_na_columns}
     holes = find_rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
     warn_of_blank_rows(rows, holes, len(names), source)
     # The parser skips an empty line, but not one with an empty cell in quotes.
@@ -74,9 +79,13 @@ def read_delimited(
         first, last = rows.first[at], rows.last[at]
         lines[first - 1 : last] = [hole if holes[at] else ""] + [""] * (last - first)
     rows = replace(rows, blank=rows.blank & ~holes)
-    table = "\n".join(lines)
+    table = join_lines(lines, ends, rows)
+    own = [mark for mark in markers if large_number(mark) is None]
+    missing = {name: [*(MISSING_TEXTS if name not in kept else [""]), *own] for name in names}
 
-    def parse(columns: Sequence[Name] | None, as_text: Collection[Name]) -> pd.DataFrame:
+    def parse(
+        columns: Sequence[Name] | None, as_text: Collection[Name], na: Mapping[Any, list[str]] = missing
+    ) -> pd.DataFrame:
         return pd.read_csv(
             io.StringIO(table),
             sep=separator,
@@ -87,7 +96,7 @@ def read_delimited(
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values=[*MISSING_TEXTS, *(mark for mark in markers if large_number(mark) is None)],
+            na_values=na,
             dtype=dict.fromkeys(as_text, object),
             low_memory=False,
             float_precision="round_trip",
@@ -104,9 +113,39 @@ def read_delimited(
         whole = [name for name in rounded if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
         frame[whole] = texts[whole]
     for name in frame.columns:
-        frame[name] = _tidied(frame[name], markers, decimal, parse=name not in strings)
+        words = MISSING_TEXTS if name not in kept else ("",)
+        frame[name] = _tidied(frame[name], (*words, *markers), decimal, parse=name not in strings)
     frame = _without_empty_columns(frame, widths, rows, header, source)
+    columns = list(frame.columns)
+
+    def write() -> WrittenTable:
+        full = np.flatnonzero(~rows.blank)
+        head, data = (full[:1], full[1:]) if header else (full[:0], full)
+        assert len(data) == len(frame)
+        at = {name: place for place, name in enumerate(names)}
+        return WrittenTable(
+            as_written,
+            ends,
+            rows.first[data],
+            rows.last[data],
+            (int(rows.first[head[0]]), int(rows.last[head[0]])) if header else None,
+            tuple(at[name] for name in columns),
+            len(names),
+            separator,
+            decimal,
+        )
+
     if len(frame):
+        empty = {name: [""] for name in names}
+        frame = keep_na_words(
+            frame,
+            table,
+            source,
+            kept=kept,
+            markers=markers,
+            read_texts=lambda columns: parse(columns, columns, empty),
+            write=write,
+        )
         if header:
             warn_of_header(frame, source)
         others = frame.drop(columns=list(strings))
@@ -115,7 +154,7 @@ def read_delimited(
         numbers = list(others.select_dtypes("number").columns)
         if _has_zeros(table, separator, decimal):
             warn_of_zeros(parse(numbers, numbers), source)
-    return frame
+    return frame, write
 
 
 def _has_zeros(table: str, separator: str, decimal: str) -> bool:
@@ -167,7 +206,7 @@ def _names(
     return called, (given, width)
 
 
-def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse: bool) -> pd.Series:
+def _tidied(column: pd.Series, missing: tuple[str, ...], decimal: str, *, parse: bool) -> pd.Series:
     """A column of strings without white space around them; if parsed, as the numbers or ISO 8601 dates in it."""
     if not holds_text(column.dtype):
         return column
@@ -176,7 +215,7 @@ def _tidied(column: pd.Series, markers: tuple[str, ...], decimal: str, *, parse:
         return column
     plain = pd.Series([value.strip() for value in uniques], dtype=object)
     # The parser leaves markers as text among whole numbers beyond int64, and where white space surrounds them.
-    plain[plain.isin([*MISSING_TEXTS, *markers])] = np.nan
+    plain[plain.isin(missing)] = np.nan
     known = plain.dropna()
     changed = len(known) < len(plain) or bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
     values: pd.Series | None = plain if changed else None
@@ -214,7 +253,7 @@ def _without_empty_columns(
     ]
     if empty and len(frame):
         warnings.warn(
-            f"{source}: empty columns without a name were dropped ({', '.join(map(str, empty))})", stacklevel=4
+            f"{source}: empty columns without a name were dropped ({', '.join(map(str, empty))})", stacklevel=5
         )
         frame = frame.drop(columns=empty)
     return frame

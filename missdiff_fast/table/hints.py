@@ -15,7 +15,7 @@ from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.literals import DATE, find_unheld
 from missdiff_fast.table.schema import Name
 
-_STACK = 4  # stack level of the caller of read_table
+_STACK = 5  # stack level of the caller of read_table
 _SHOWN = 3
 _PADDED = re.compile(r"[+-]?0\d")
 _MOST_MARKS = 3  # with more texts among its numbers, a column holds codes

@@ -8,8 +8,9 @@ import os
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pandas as pd
@@ -19,9 +20,11 @@ from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
 from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
+from missdiff_fast.table.fields import WrittenTable
 from missdiff_fast.table.files import BINARY, DELIMITED, file_kind, open_text, read_bytes
 from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.sniffing import decode_text
+from missdiff_fast.table.text_writing import warn_of_empty_texts, write_delimited
 
 
 def read_table(
@@ -34,6 +37,7 @@ def read_table(
     header: bool = True,
     skip_rows: int = 0,
     string_columns: Collection[str] = (),
+    keep_na_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
     r"""Read a table.
@@ -42,14 +46,16 @@ def read_table(
     ``.bz2``, ``.xz``, ``.zip`` or ``.zst`` after it), Parquet (``.parquet``) or Feather (``.feather``, ``.arrow``).
 
     In text, empty cells and ``NA``, ``NaN``, ``nan``, ``NULL``, ``null``, ``<NA>``, ``N/A``, ``n/a``, ``#N/A`` are
-    missing; the word ``None`` is not. White space around separators is removed. Rows of empty cells at the end of the
-    file, and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except
-    in a table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or
-    times without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not
-    recognised: a column with them is strings. Whole numbers with missing cells are float64, or where that would round
-    them Int64 or UInt64; those beyond 64 bits are strings.
+    missing; the word ``None`` is not. In a column of text such a word is a text if it stands in quotes and the file has
+    quotes only as needed, as `write_table` writes it. White space around separators is removed. Rows of empty cells at
+    the end of the file, and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no
+    rows, except in a table of a single column, where they are missing cells unless they end the file. Columns of ISO
+    8601 dates or times without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators
+    are not recognised: a column with them is strings. Whole numbers with missing cells are float64, or where that would
+    round them Int64 or UInt64; those beyond 64 bits are strings.
     Warnings report a header that looks like data, data that looks like a header, possible markers of missing cells,
-    numbers with leading zeros, and cells that turn a column of numbers or dates into text.
+    numbers with leading zeros, cells that turn a column of numbers or dates into text, and words such as ``NA`` that
+    may be texts: beside empty cells, in quotes, or where all texts of the column are alike, as codes of countries.
 
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.
@@ -64,7 +70,8 @@ def read_table(
     decimal : str, optional
         Of text: ``"."`` or ``","``. By default a comma only where the separator is another and numbers show it.
     encoding : str, optional
-        Of text. By default UTF-8 or UTF-16 with a byte-order mark, UTF-8, else Windows-1252.
+        Of text. By default UTF-8 or UTF-16 with a byte-order mark, UTF-8, else Windows-1252. A warning tells of single
+        bytes that are not UTF-8, which are read as Windows-1252, and of text that looks like neither.
     missing_values : sequence of str or number
         Further values that stand for a missing cell: strings among the cells as written, numbers among numbers (among
         those of ``string_columns`` as ``-9`` or ``-9.0``).
@@ -75,6 +82,9 @@ def read_table(
     string_columns : collection of str
         Of text: columns to leave as they are written, although every cell may look like a number or a date: codes such
         as ``007``, and columns that were strings in another part of the table. Names that the file lacks are ignored.
+    keep_na_columns : collection of str
+        Of text: columns in which only empty cells and ``missing_values`` are missing, and ``NA``, ``null`` and the like
+        are texts. (Where pandas takes ``keep_default_na=False`` for all columns.)
     keep_blank_rows : bool
         Of text: whether rows of empty cells at the end of the file are rows too, as they are elsewhere.
 
@@ -85,7 +95,43 @@ def read_table(
     ValueError
         If the kind of file is not known, or the file is empty, damaged, not in the encoding, has a column name twice,
         or has a line with more or fewer fields than the header; no cell is ever dropped or shifted in silence.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     size = (Path(folder) / "t.csv").write_text("country,x\nNA,1\nDE,2\n,3\n")
+    ...     read_table(f"{folder}/t.csv", keep_na_columns=["country"])["country"].tolist()
+    ['NA', 'DE', nan]
     """
+    return read_written(
+        path,
+        separator=separator,
+        decimal=decimal,
+        encoding=encoding,
+        missing_values=missing_values,
+        header=header,
+        skip_rows=skip_rows,
+        string_columns=string_columns,
+        keep_na_columns=keep_na_columns,
+        keep_blank_rows=keep_blank_rows,
+    )[0]
+
+
+def read_written(
+    path: str | os.PathLike[str],
+    *,
+    separator: str | None,
+    decimal: str | None,
+    encoding: str | None,
+    missing_values: Sequence[object],
+    header: bool,
+    skip_rows: int,
+    string_columns: Collection[str],
+    keep_na_columns: Collection[str],
+    keep_blank_rows: bool,
+) -> tuple[pd.DataFrame, Callable[[], WrittenTable] | None]:
+    """The table of `read_table`, and a function that gives its cells as written; None if the file is no text."""
     path = Path(path)
     base, compression = file_kind(path)
     if path.is_dir():
@@ -106,8 +152,8 @@ def read_table(
             raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
         raise
     if data is None:
-        return _mark(_with_index(stored, path.name), markers)
-    frame = read_delimited(
+        return _mark(_with_index(stored, path.name), markers), None
+    frame, write = read_delimited(
         decode_text(data, encoding, path.name),
         path.name,
         separator={".tsv": "\t", ".psv": "|"}.get(base) if separator is None else separator,
@@ -116,12 +162,13 @@ def read_table(
         header=header,
         skip_rows=skip_rows,
         string_columns=set(string_columns),
+        keep_na_columns=set(keep_na_columns),
         keep_blank_rows=keep_blank_rows,
     )
     # Markers that are large numbers also count as numbers, because the parser is not given them.
     large = tuple(large_number(text) for text in markers.strings)
     markers = Markers(markers.strings, (*markers.numbers, *(number for number in large if number is not None)))
-    return _mark(frame, markers, string_columns)
+    return _mark(frame, markers, string_columns), write
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
@@ -132,7 +179,8 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     frame : DataFrame
-        The table. In text, missing cells are empty and dates are written as ISO 8601.
+        The table. In text, missing cells are empty and dates are written as ISO 8601. Texts such as ``NA`` are in
+        quotes, so that `read_table` does not take them for missing; empty texts are warned of, for it does.
     path : str or path
         The file; its name tells the kind.
 
@@ -144,12 +192,18 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         If the file can't be written.
     """
     path = Path(path)
-    base, compression = file_kind(path)
+    if file_kind(path)[0] in DELIMITED:
+        warn_of_empty_texts(frame)
+    write_any(frame, path)
+
+
+def write_any(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as `write_table` does, but without warnings."""
+    base, _ = file_kind(path)
+    if base in DELIMITED:
+        write_text(path, lambda stream: write_delimited(frame, stream, DELIMITED[base]))
+        return
     with write_atomically(path) as temporary:
-        if base in DELIMITED:
-            with open_text(temporary, compression, path.name.removesuffix(compression)) as stream:
-                frame.to_csv(stream, index=False, sep=DELIMITED[base], lineterminator="\n")
-            return
         plain = frame.reset_index(drop=True).rename(columns=str)
         try:
             # pandas passes the name of a "wb" file to Arrow, which opens UTF-8 names only.
@@ -162,6 +216,16 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
             raise ValueError(
                 f"a {base} file can't hold this table ({error}): convert the column, or write CSV"
             ) from error
+
+
+def write_text(path: Path, write: Callable[[IO[str]], None]) -> None:
+    """Let a function write a delimited file, compressed as its name tells; the file appears whole or not at all."""
+    _, compression = file_kind(path)
+    with (
+        write_atomically(path) as temporary,
+        open_text(temporary, compression, path.name.removesuffix(compression)) as stream,
+    ):
+        write(stream)
 
 
 def _plain_forms(number: int | float) -> list[str]:
@@ -187,7 +251,7 @@ def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
             f"{file}: the index has no name and is taken for a column, {unnamed[0]!r}; where it only numbers the rows, "
             "write the file without it (index=False)",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return frame.reset_index(names=names)
 

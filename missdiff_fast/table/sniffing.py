@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import warnings
 
-from missdiff_fast.errors import DataError, argument_error
-from missdiff_fast.remedies import Give
+from missdiff_fast.errors import DataError, DataWarning, argument_error
+from missdiff_fast.remedies import Do, Give, Pass
 
 SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 200  # rows looked at to find the separator; ten times as many lines for the decimal mark
@@ -15,6 +16,8 @@ _SAMPLE = 200  # rows looked at to find the separator; ten times as many lines f
 
 def decode_text(data: bytes, encoding: str | None, source: str) -> str:
     """Bytes as text: by the encoding given, else by a byte-order mark, else UTF-8, else Windows-1252, else Latin-1.
+
+    Warns of bytes that are not UTF-8 where the others are, and of text that does not look as if it were Windows-1252.
 
     Raises
     ------
@@ -35,14 +38,86 @@ def decode_text(data: bytes, encoding: str | None, source: str) -> str:
             raise argument_error("encoding", rule, candidate) from error
         except UnicodeDecodeError as error:
             if candidate == candidates[-1]:
-                problem = f"{source} is not {candidate} text ({error})"
+                problem = f"{source} is not {candidate} text ({error}{_line_of(data, error)})"
                 raise DataError("encoding", problem, value=candidate, remedy=Give("encoding")) from error
-            continue
+            if candidate != "utf-8-sig" or (nearly := _decode_nearly_utf_8(data, source)) is None:
+                continue
+            text = nearly
         if "\0" in text:
             problem = f"{source} holds NUL characters, so it is no text in {candidate}"
             raise DataError("encoding", problem, value=candidate, remedy=Give("encoding", when="if it is text"))
-        return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        if len(candidates) > 1 and candidate != candidates[0]:
+            _warn_of_guess(data, candidate, source)
+        return text.removeprefix("\ufeff")
     raise AssertionError("a candidate decodes or raises")
+
+
+_ESCAPED = re.compile(r"[\udc80-\udcff]")  # how Python escapes a byte that is not UTF-8
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f\udc80-\udcff]")
+# Bytes that UTF-8 would have; and runs that in Windows-1252 would be letters with accents alone, which Western
+# languages have not, but Cyrillic, Greek, Hebrew and East Asian text has.
+_MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_FOREIGN = re.compile(rb"[\x80-\xff]{4,}")
+_UNDEFINED = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # in Windows-1252
+
+
+def _decode_nearly_utf_8(data: bytes, source: str) -> str | None:
+    """The text of bytes that are UTF-8 but for a few, which are read as Windows-1252, with a warning; else None."""
+    text = data.decode("utf-8-sig", "surrogateescape")
+    wrong, right = _ESCAPED.findall(text), sum(1 for _ in _BEYOND_ASCII.finditer(text))
+    if right < len(wrong) or not right:
+        return None
+    at = text.index(wrong[0])
+    line = 1 + text.count("\n", 0, at) + text.count("\r", 0, at) - text.count("\r\n", 0, at)
+    cell = (re.split(r"[\r\n]", text[max(at - 8, 0) : at])[-1] + re.split(r"[\r\n]", text[at : at + 8])[0]).strip()
+    read = _ESCAPED.sub(_as_windows_1252, cell)
+    others = f", and {len(wrong) - 1:,} more such bytes" if len(wrong) > 1 else ""
+    problem = (
+        f"{source}, line {line}: the byte 0x{ord(wrong[0]) - 0xDC00:02x} is not UTF-8, as the other characters beyond "
+        f"ASCII are, and was read as Windows-1252, {read!r}{others}"
+    )
+    remedies = Do("mend the line"), Pass("encoding", "cp1252", when="if all of the file is Windows-1252")
+    warning = DataWarning("encoding", problem, value=ord(wrong[0]) - 0xDC00, remedy=remedies, joint="; ")
+    warnings.warn(warning, stacklevel=5)
+    return _ESCAPED.sub(_as_windows_1252, text)
+
+
+def _as_windows_1252(escaped: re.Match[str]) -> str:
+    byte = bytes([ord(escaped[0]) - 0xDC00])
+    try:
+        return byte.decode("cp1252")
+    except UnicodeDecodeError:
+        return byte.decode("latin-1")
+
+
+def _warn_of_guess(data: bytes, encoding: str, source: str) -> None:
+    """Warn where text that was read as Windows-1252 or Latin-1 does not look so."""
+    found = _MULTIBYTE.search(data) or _FOREIGN.search(data)
+    if encoding == "latin-1":
+        found = _UNDEFINED.search(data)
+    if found is None:
+        return
+    at, name = found.start(), {"cp1252": "Windows-1252", "latin-1": "Latin-1"}[encoding]
+    read = _around(data, at, encoding)
+    problem = f"{source} is not UTF-8 and was read as {name}, which may be wrong: line {_line(data, at)} reads {read!r}"
+    warning = DataWarning("encoding", problem, value=encoding, remedy=Give("encoding", when="if it is"), joint="; ")
+    warnings.warn(warning, stacklevel=5)
+
+
+def _line_of(data: bytes, error: UnicodeDecodeError) -> str:
+    return f", line {_line(data, error.start)}" if error.object == data else ""
+
+
+def _line(data: bytes, at: int) -> int:
+    """The 1-based number of the line that holds a byte."""
+    before = data[:at]
+    return 1 + before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
+
+
+def _around(data: bytes, at: int, encoding: str) -> str:
+    """The characters about a byte, those of its line alone."""
+    before, after = re.split(rb"[\r\n]", data[max(at - 12, 0) : at])[-1], re.split(rb"[\r\n]", data[at : at + 12])[0]
+    return (before + after).decode(encoding, "backslashreplace").strip()
 
 
 def find_separator(lines: list[str]) -> str:

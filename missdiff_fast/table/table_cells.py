@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -37,6 +37,9 @@ class TableCells:
         Values that counted as missing beside NaN, None, NaT and NA.
     categorical_columns, continuous_columns : frozenset
         Columns whose values are categories, or amounts, whatever their type and number.
+    spelling : mapping
+        How the frame writes categories that it writes otherwise than fit saw them: of each such column, learnt category
+        to the frame's.
     """
 
     frame: pd.DataFrame
@@ -46,6 +49,7 @@ class TableCells:
     markers: Markers
     categorical_columns: frozenset[Name] = frozenset()
     continuous_columns: frozenset[Name] = frozenset()
+    spelling: Mapping[Name, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from dataclasses import dataclass
 
@@ -22,6 +23,32 @@ class Rows:
     last: np.ndarray
     fields: np.ndarray
     blank: np.ndarray
+
+
+def split_lines(text: str) -> tuple[list[str], list[str] | None]:
+    r"""The lines of a text, and what ends each but the last; None if that is a plain newline everywhere.
+
+    >>> split_lines("a\r\nb\n"), split_lines("a\nb")
+    ((['a', 'b', ''], ['\r\n', '\n']), (['a', 'b'], None))
+    """
+    if "\r" not in text:
+        return text.split("\n"), None
+    both = text.count("\r\n")
+    if both == text.count("\r") == text.count("\n"):  # as in most files: one object stands for all ends
+        return text.split("\r\n"), ["\r\n"] * both
+    parts = re.split("(\r\n|\r|\n)", text)
+    return parts[::2], parts[1::2]
+
+
+def join_lines(lines: list[str], ends: list[str] | None, rows: Rows) -> str:
+    """The text of lines: a plain newline ends each row, but line ends within quotes stay as they are."""
+    if ends is None:
+        return "\n".join(lines)
+    between = ["\n"] * len(ends)
+    for at in np.flatnonzero(rows.last > rows.first):
+        within = slice(int(rows.first[at]) - 1, int(rows.last[at]) - 1)
+        between[within] = ends[within]
+    return "".join(line + end for line, end in zip(lines, [*between, ""], strict=True))
 
 
 def find_rows(lines: list[str], separator: str, source: str) -> Rows:
@@ -100,11 +127,11 @@ def warn_of_blank_rows(rows: Rows, holes: np.ndarray, width: int, source: str) -
     if width > 1:
         count = int((dropped & (rows.fields > 1)).sum())
         if count:
-            warnings.warn(f"{source}: {count:,} blank rows were dropped", stacklevel=4)
+            warnings.warn(f"{source}: {count:,} blank rows were dropped", stacklevel=5)
         return
     count = int((dropped & (rows.first > rows.last[~dropped].max())).sum()) - 1
     if count > 0:
         warnings.warn(
             f"{source}: {count:,} blank lines at its end were dropped; if they are missing cells, write NA in them",
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -80,7 +80,15 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
     from pandas.api.types import infer_dtype
 
-    from missdiff_fast.cli.tables import check_input, check_stdout, check_table_output, known, markers, say, write
+    from missdiff_fast.cli.tables import (
+        check_input,
+        check_stdout,
+        check_table_output,
+        known,
+        markers,
+        say,
+        write_quietly,
+    )
     from missdiff_fast.evaluate.report import format_report, report
 
     if (args.test is None) != (args.target is None):
@@ -127,7 +135,7 @@ def run(args: argparse.Namespace) -> None:
     )
     show(format_report(found))
     if args.output is not None:
-        write(found, args.output)
+        write_quietly(found, args.output)
 
 
 def _not_compared(real: pd.DataFrame, args: argparse.Namespace) -> list[str]:

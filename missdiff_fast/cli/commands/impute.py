@@ -11,6 +11,8 @@ from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading
 if TYPE_CHECKING:
     import argparse
 
+    from missdiff_fast.table import Codec
+
 HELP = "fill the missing cells of a table"
 
 
@@ -43,7 +45,16 @@ def run(args: argparse.Namespace) -> None:
     """Write a table with its missing cells filled, or several random imputations of it."""
     import pandas as pd
 
-    from missdiff_fast.cli.tables import check_input, check_table_output, known, load, markers, read, write
+    from missdiff_fast.cli.tables import (
+        check_input,
+        check_table_output,
+        known,
+        load,
+        markers,
+        read_to_rewrite,
+        rewrite,
+    )
+    from missdiff_fast.table.fields import MISSING_TEXTS
 
     if args.draws is None:
         outputs = [args.output]
@@ -59,9 +70,11 @@ def run(args: argparse.Namespace) -> None:
     model = load(args)
     # Read as text what fit read as text: in part of a table a column may hold only digits, or nothing.
     strings = [str(column.name) for column in model.codec_.schema if column.family == "string"]
+    # Where fit saw the code NA, it is no missing cell here either.
+    codes = [name for name in strings if not set(MISSING_TEXTS).isdisjoint(_texts(model.codec_, name))]
     strings += [str(name) for name in model.asides_.texts()]
-    marks = markers(args.missing_values) or model.missing_values
-    frame = read(args, marks, [*strings, *args.keep], keep_blank_rows=True)
+    marks = [*markers(args.missing_values), *model.missing_values]
+    frame, rewriter = read_to_rewrite(args, marks, [*strings, *args.keep], keep_na_columns=codes, keep_blank_rows=True)
     kept = known(args.keep, frame, "--keep")
     table = frame.drop(columns=kept)
     extra = [column for column in table.columns if column not in set(model.columns_)]
@@ -76,7 +89,12 @@ def run(args: argparse.Namespace) -> None:
         tables = model.impute_draws(table, args.draws, random_state=args.seed)
     for filled, output in zip(tables, outputs, strict=True):
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
-        write(filled, output)
+        rewrite(filled, output, args.data, rewriter, as_written=kept, keep_missing=True)
+
+
+def _texts(codec: Codec, column: str) -> list[str]:
+    """The categories of a column of texts."""
+    return codec.category_values(column) if column in codec.schema.categorical else []
 
 
 def numbered(path: Path, number: int) -> Path:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     """Write a table with fewer cells."""
     import pandas as pd
 
-    from missdiff_fast.cli.tables import check_table_output, known, markers, read, write
+    from missdiff_fast.cli.tables import check_table_output, known, markers, read_to_rewrite, rewrite
     from missdiff_fast.missingness import hide
 
     if not 0 < args.ratio < 1:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
         option = f"--{next(iter(logistic)).replace('_', '-')}"
         raise UserError(f"{option} is for the mechanisms mar and nmar, not for {args.mechanism}: leave it out")
     check_table_output(args.output, args.data)
-    frame = read(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
+    frame, rewriter = read_to_rewrite(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
     kept = known(args.keep, frame, "--keep")
     if len(kept) == len(frame.columns):
         raise UserError("--keep names every column, so there are no cells to hide")
@@ -77,7 +77,8 @@ def run(args: argparse.Namespace) -> None:
         args.seed,
         **logistic,
     )
-    write(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], args.output)
+    masked = pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)]
+    rewrite(masked, args.output, args.data, rewriter, as_written=kept)
 
 
 def _nullable(column: pd.Series) -> pd.Series:

@@ -1,0 +1,151 @@
+"""The fields of delimited text as they are written: with their quotes, white space and line ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from missdiff_fast.table.text_rows import WHITESPACE
+
+# Texts that count as missing. The word None is not among them: data sets use it as a category.
+MISSING_TEXTS = ("", "NA", "NaN", "nan", "NULL", "null", "<NA>", "N/A", "n/a", "#N/A")
+_WORDS = frozenset(MISSING_TEXTS[1:])
+_QUOTED = re.compile(r' *"([^"]*(?:""[^"]*)*)"(.*)', re.DOTALL)
+
+
+def content(field: str) -> str:
+    """The text that a field stands for, with the white space around it.
+
+    >>> content('"6"" wide"'), content(" NA ")
+    ('6" wide', ' NA ')
+    """
+    found = _QUOTED.fullmatch(field) if '"' in field else None
+    return field if found is None else found[1].replace('""', '"') + found[2]
+
+
+def is_quoted(field: str) -> bool:
+    """Whether a field is in quotes."""
+    return field.lstrip(" ").startswith('"')
+
+
+def quoted(text: str, separator: str) -> str:
+    r"""A field that holds a text; in quotes where a reader would take the bare text for something else.
+
+    These are texts with a separator, a quote or a line end, and words such as ``NA``, which mean "missing" if bare.
+
+    >>> print(quoted("a b", ","), quoted("a, b", ","), quoted('1" x', ","), quoted("NA", ","))
+    a b "a, b" "1"" x" "NA"
+    """
+    return in_quotes(text) if text.strip() in _WORDS else bare(text, separator)
+
+
+def bare(text: str, separator: str) -> str:
+    """A field that holds a text, in quotes only if its characters need them."""
+    special = separator in text or '"' in text or "\n" in text or "\r" in text
+    return in_quotes(text) if special else text
+
+
+def in_quotes(text: str) -> str:
+    """A field that holds a text, in quotes."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+@lru_cache(maxsize=8)
+def splitter(separator: str) -> Callable[[str], list[str]]:
+    """A function that splits the text of one row into its fields, which joined by the separator are the text again.
+
+    >>> splitter(";")(' a;"b;""c";')
+    [' a', '"b;""c"', '']
+    """
+    if separator == WHITESPACE:
+        return str.split
+    mark = re.escape(separator)
+    field = re.compile(rf'( *"[^"]*(?:""[^"]*)*"[^{mark}]*|[^{mark}]*)(?:{mark}|\Z)', re.DOTALL)
+
+    def split(row: str) -> list[str]:
+        if '"' not in row:
+            return row.split(separator)
+        fields, at = [], 0
+        while True:
+            found = field.match(row, at)
+            assert found is not None
+            fields.append(found[1])
+            if found.end() == found.end(1):  # no separator follows
+                return fields
+            at = found.end()
+
+    return split
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    r"""A table's cells as its file has them.
+
+    Parameters
+    ----------
+    lines : list of str
+        The lines of the file, without what ends them.
+    ends : list of str or None
+        What ends each line but the last; None if that is ``"\n"`` everywhere.
+    first, last : ndarray
+        The 1-based first and last line of each row, int64 ``[N]``; a field in quotes may span lines.
+    header : tuple of int or None
+        The first and last line of the header.
+    places : tuple of int
+        The place of each column among the fields of a row.
+    width : int
+        How many fields each row has.
+    separator, decimal : str
+        As of `missdiff_fast.table.read_table`.
+    """
+
+    lines: list[str]
+    ends: list[str] | None
+    first: np.ndarray
+    last: np.ndarray
+    header: tuple[int, int] | None
+    places: tuple[int, ...]
+    width: int
+    separator: str
+    decimal: str
+
+    @property
+    def line_end(self) -> str:
+        """What ends the rows: that of the first row."""
+        at = self.header[1] if self.header else int(self.last[0]) if len(self.last) else 0
+        end = self.ends[at - 1] if self.ends and 0 < at <= len(self.ends) else "\n"
+        return "\r\n" if end == "\r\n" else "\n"
+
+    def names(self) -> list[str] | None:
+        """The fields of the header, one for each column; None if there is no header."""
+        if self.header is None:
+            return None
+        fields = splitter(self.separator)(self._text(*self.header))
+        fields += [""] * (self.width - len(fields))
+        return [fields[place] for place in self.places]
+
+    def rows(self) -> Iterator[list[str]]:
+        """The fields of each row, one for each column."""
+        split, whole = splitter(self.separator), self.places == tuple(range(self.width))
+        for first, last in zip(self.first.tolist(), self.last.tolist(), strict=True):
+            fields = split(self._text(first, last))
+            if len(fields) != self.width:  # a row without a cell
+                fields = [*fields, *[""] * self.width][: self.width]
+            yield fields if whole else [fields[place] for place in self.places]
+
+    def _text(self, first: int, last: int) -> str:
+        return joined(self.lines, self.ends, first, last)
+
+
+def joined(lines: list[str], ends: list[str] | None, first: int, last: int) -> str:
+    """Lines, given by their 1-based numbers, with the line ends between them as they are written."""
+    if first == last:
+        return lines[first - 1]
+    if ends is None:
+        return "\n".join(lines[first - 1 : last])
+    between = zip(lines[first - 1 : last - 1], ends[first - 1 : last - 1], strict=True)
+    return "".join(line + end for line, end in between) + lines[last - 1]

@@ -1,0 +1,297 @@
+"""Writing of delimited text: a frame, or the text that a frame was read from with some of its cells changed."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator
+from itertools import compress
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.errors import DataWarning
+from missdiff_fast.remedies import Do
+from missdiff_fast.table.dtypes import family_of
+from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted
+from missdiff_fast.table.files import DELIMITED
+from missdiff_fast.table.schema import Name
+from missdiff_fast.table.text_rows import WHITESPACE
+
+_ROWS = 16_384  # rows written at a time
+_PLAIN = (".csv", ".txt", ".data")  # kinds of files that may have any separator
+_NUMBER = re.compile(r"[+-]?\d*(?:[.,](\d*))?(?:[eE][+-]?\d+)?")
+
+
+def write_delimited(frame: pd.DataFrame, stream: IO[str], separator: str = ",") -> None:
+    r"""Write a frame, without its index, so that reading it gives the same texts; missing cells are empty.
+
+    Texts that reading would take for missing, such as ``NA``, are in quotes, and so are texts with a line end.
+
+    Examples
+    --------
+    >>> import sys
+    >>> write_delimited(pd.DataFrame({"country": ["NA", "DE", None], "x": [1.5, 2.0, 3.0]}), sys.stdout)
+    country,x
+    "NA",1.5
+    DE,2.0
+    ,3.0
+    """
+    columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+    texts = [_is_text(column) for column in columns]
+    times = [not text and _has_times(column) for column, text in zip(columns, texts, strict=True)]
+    stream.write(_line([quoted(str(name), separator) for name in frame.columns], separator) + "\n")
+    for start in range(0, len(frame), _ROWS):
+        cells = [
+            _texts(column.iloc[start : start + _ROWS], separator) if text else _numbers(column, start, time)
+            for column, text, time in zip(columns, texts, times, strict=True)
+        ]
+        lines = [_line(row, separator) for row in zip(*cells, strict=True)]
+        stream.write("\n".join(lines) + "\n")
+
+
+def _line(cells: Collection[str], separator: str) -> str:
+    line = separator.join(cells)
+    return line if line or len(cells) > 1 else '""'  # an empty line is no row
+
+
+def _is_text(column: pd.Series) -> bool:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    return family_of(dtype) in ("object", "string", "")
+
+
+def _has_times(column: pd.Series) -> bool:
+    """Whether a column of datetimes has a time of day; pandas tells that of each piece by itself."""
+    if not isinstance(column.dtype, np.dtype) or column.dtype.kind != "M":
+        return False
+    seen = column.dropna()
+    return bool((seen != seen.dt.normalize()).any())
+
+
+def _texts(column: pd.Series, separator: str) -> list[str]:
+    known: dict[str, str] = {}
+    result = []
+    for cell, hole in zip(column.tolist(), column.isna().tolist(), strict=True):
+        text = "" if hole else cell if isinstance(cell, str) else str(cell)
+        if text not in known:
+            known[text] = quoted(text, separator)
+        result.append(known[text])
+    return result
+
+
+def _numbers(column: pd.Series, start: int, time: bool) -> list[str]:
+    part = column.iloc[start : start + _ROWS]
+    if isinstance(part.dtype, np.dtype) and part.dtype.kind in "iub":
+        return list(map(str, part.tolist()))
+    if part.dtype == np.float64:
+        return ["" if number != number else repr(number) for number in part.tolist()]
+    text = part.to_csv(index=False, header=False, lineterminator="\n")
+    cells = ["" if cell == '""' else cell for cell in text.split("\n")[:-1]]
+    return [f"{cell} 00:00:00" if len(cell) == 10 else cell for cell in cells] if time else cells
+
+
+def warn_of_empty_texts(frame: pd.DataFrame) -> None:
+    """Warn of texts without a character: in delimited text they are empty cells, which are missing."""
+    found: dict[Hashable, int] = {}
+    for _, column in frame.items():
+        if not _is_text(column):
+            continue
+        blank = [value for value in column.dropna().unique().tolist() if isinstance(value, str) and not value.strip()]
+        if blank:
+            found[column.name] = int(column.isin(blank).sum())
+    if found:
+        name, count = next(iter(found.items()))
+        more = f", and {len(found) - 1} more columns such texts" if len(found) > 1 else ""
+        problem = (
+            f"column {name!r} holds {count:,} empty texts{more}, which delimited text cannot tell from missing cells"
+        )
+        remedies = Do("write a .parquet or .feather file"), Do("give them a name, such as 'none'")
+        warnings.warn(DataWarning("empty texts", problem, columns=list(found), remedy=remedies), stacklevel=3)
+
+
+class Rewriter:
+    """Writes a table as its file has it, but for cells that are new.
+
+    All others keep their text: white space, quotes, digits, line ends. New cells are written as the column's others:
+    a value that the column has is written as it is there most often.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table as read.
+    written : WrittenTable
+        Its cells as the file has them.
+    """
+
+    def __init__(self, frame: pd.DataFrame, written: WrittenTable) -> None:
+        self._frame, self._written = frame, written
+        self._styles: dict[int, _Style] = {}
+
+    def separator(self, source: str, target: str) -> str:
+        """The separator for a kind of file: that of the file that was read, if both kinds may have any."""
+        if target not in _PLAIN:
+            return DELIMITED[target]
+        if source in _PLAIN and self._written.separator != WHITESPACE:
+            return self._written.separator
+        return ";" if self._written.decimal == "," else ","
+
+    def write(
+        self,
+        table: pd.DataFrame,
+        stream: IO[str],
+        separator: str,
+        *,
+        as_written: Collection[Name] = (),
+        keep_missing: bool = False,
+    ) -> None:
+        """Write a table.
+
+        Parameters
+        ----------
+        table : DataFrame
+            The rows and columns of the frame that was read, with other cells.
+        stream : text stream
+            Where to write it, without translation of line ends.
+        separator : str
+            The separator.
+        as_written : collection of str
+            Columns whose cells are all written as the file has them.
+        keep_missing : bool
+            Whether missing cells are written as the file has them (``NA``, ``?``), or empty.
+        """
+        written, end = self._written, self._written.line_end
+        new = self._new_cells(table, as_written, keep_missing)
+        names = written.names()
+        if names is None:
+            names = [quoted(str(name), separator) for name in self._frame.columns]
+        elif separator != written.separator:
+            names = [_moved(cell, separator) for cell in names]
+        stream.write(_line(names, separator) + end)
+        lines: list[str] = []
+        for row, fields in enumerate(written.rows()):
+            for place, cells in new.items():
+                if row in cells:
+                    fields[place] = cells[row]
+            if separator != written.separator:
+                fields = [_moved(cell, separator) for cell in fields]
+            lines.append(separator.join(fields))
+            if len(lines) == _ROWS:
+                stream.write(end.join(lines) + end)
+                lines.clear()
+        if lines:
+            stream.write(end.join(lines) + end)
+
+    def _new_cells(
+        self, table: pd.DataFrame, as_written: Collection[Name], keep_missing: bool
+    ) -> dict[int, dict[int, str]]:
+        """The fields that are not written as the file has them, by the places of their columns and rows."""
+        rows: dict[int, np.ndarray] = {}
+        for place, name in enumerate(self._frame.columns):
+            if name in as_written:
+                continue
+            before, after = self._frame[name], table[name]
+            present = after.notna().to_numpy()
+            same = before.notna().to_numpy() & present
+            pair = [np.asarray(column[same].astype(object)) for column in (before.array, after.array)]
+            same[same] = pair[0] == pair[1]
+            rows[place] = np.flatnonzero(present & ~same if keep_missing else ~same)
+        filled = {place: table[self._frame.columns[place]].iloc[at] for place, at in rows.items()}
+        self._learn([place for place, values in filled.items() if values.notna().any()])
+        empty = "" if len(self._frame.columns) > 1 else '""'  # an empty line is no row
+        return {
+            place: {
+                row: empty if hole else self._styles[place].field(value)
+                for row, value, hole in zip(rows[place].tolist(), values.tolist(), values.isna().tolist(), strict=True)
+            }
+            for place, values in filled.items()
+            if len(values)
+        }
+
+    def _learn(self, places: list[int]) -> None:
+        """Learn how the cells of columns are written."""
+        places = [place for place in places if place not in self._styles]
+        if not places:
+            return
+        counts: dict[int, Counter[tuple[Any, str]]] = {place: Counter() for place in places}
+        values = {place: self._frame.iloc[:, place] for place in places}
+        for start, rows in _pieces(self._written.rows()):
+            columns = list(zip(*rows, strict=True))
+            for place in places:
+                part = values[place].iloc[start : start + len(rows)]
+                pairs = zip(part.tolist(), columns[place], strict=True)
+                counts[place].update(compress(pairs, part.notna().tolist()))
+        self._styles |= {place: _Style(count, self._written) for place, count in counts.items()}
+
+
+def _pieces(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[list[str]]]]:
+    """Rows in pieces, each with the number of its first."""
+    piece: list[list[str]] = []
+    start = 0
+    for row in rows:
+        piece.append(row)
+        if len(piece) == _ROWS:
+            yield start, piece
+            start, piece = start + _ROWS, []
+    if piece:
+        yield start, piece
+
+
+def _moved(field: str, separator: str) -> str:
+    """A field for another separator."""
+    text = content(field)
+    return in_quotes(text) if is_quoted(field) else bare(text, separator)
+
+
+class _Style:
+    """How a column's cells are written."""
+
+    def __init__(self, counts: Counter[tuple[Any, str]], written: WrittenTable) -> None:
+        self._separator, self._decimal = written.separator, written.decimal
+        self._fields: dict[Any, str] = {}
+        most: dict[Any, int] = {}
+        for (value, field), count in counts.items():
+            if count > most.get(value, 0):
+                self._fields[value], most[value] = field, count
+        fields = list(self._fields.values())
+        texts = [content(field).strip() for field in fields]
+        self._quoted = bool(fields) and all(map(is_quoted, fields))
+        matches = [_NUMBER.fullmatch(text) for text in texts]
+        self._decimals = min((len(found[1] or "") for found in matches if found), default=0)
+        self._upper = bool(texts) and all(text.isupper() for text in texts)
+        self._lower = bool(texts) and all(text.islower() for text in texts)
+        self._joint = "T" if any("T" in text[10:11] for text in texts) else " "
+        self._longest = max(map(len, texts), default=0)
+
+    def field(self, value: Any) -> str:
+        """The field for a value."""
+        known = self._fields.get(value)
+        if known is not None:
+            return known
+        text = self._text(value)
+        return in_quotes(text) if self._quoted else quoted(text, self._separator)
+
+    def _text(self, value: Any) -> str:
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, bool):
+            return str(value).upper() if self._upper else str(value).lower() if self._lower else str(value)
+        if isinstance(value, pd.Timestamp):
+            return self._time(value)
+        return self._number(repr(value)) if isinstance(value, (int, float)) else str(value)
+
+    def _number(self, text: str) -> str:
+        if "e" not in text:
+            whole, _, rest = text.partition(".")
+            rest = rest.rstrip("0").ljust(self._decimals, "0")
+            text = f"{whole}.{rest}" if rest else whole
+        return text.replace(".", self._decimal)
+
+    def _time(self, value: pd.Timestamp) -> str:
+        midnight = value.tz is None and value == value.normalize()
+        if midnight and 0 < self._longest <= 10:
+            return str(value.date())
+        minutes = self._longest == 16 and value == value.floor("min")
+        return value.isoformat(sep=self._joint, timespec="minutes" if minutes else "auto")
