@@ -14,6 +14,7 @@ from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
 from missdiff_fast.errors import Text
 from missdiff_fast.table.atomic import check_writable
+from missdiff_fast.table.dates import as_text, forms_of, with_forms
 from missdiff_fast.table.files import BINARY, file_kind
 from missdiff_fast.table.io import read_table, write_table
 from missdiff_fast.table.literals import are_whole_texts
@@ -77,7 +78,9 @@ def read(
         raise UserError(Text(template, path=args.data, error=error)) from error
     if not args.header:
         frame.columns = frame.columns.map(str)  # options and written tables name columns by strings
-    return frame if file_kind(args.data)[0] in BINARY else frame.apply(_whole)
+    if file_kind(args.data)[0] in BINARY:
+        return frame
+    return with_forms(frame.apply(_whole), {str(name): form for name, form in forms_of(frame).items()})
 
 
 def _whole(column: pd.Series) -> pd.Series:
@@ -148,10 +151,10 @@ def _is_stream(path: Path) -> bool:
 def write(frame: pd.DataFrame, path: Path | None) -> None:
     """Write a table to a file, or as CSV to stdout."""
     if path is None:
-        _write_to_stdout(frame)
+        _write_to_stdout(as_text(frame))
     elif _is_stream(path) and not path.suffix:
         with open(path, "w", encoding="utf-8", newline="") as stream:
-            frame.to_csv(stream, index=False)
+            as_text(frame).to_csv(stream, index=False)
     else:
         write_table(frame, path)
 

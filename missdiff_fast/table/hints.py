@@ -11,8 +11,9 @@ import pandas as pd
 
 from missdiff_fast.errors import DataWarning
 from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
+from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
-from missdiff_fast.table.literals import DATE, find_unheld
+from missdiff_fast.table.literals import find_unheld
 from missdiff_fast.table.schema import Name
 
 _STACK = 4  # stack level of the caller of read_table

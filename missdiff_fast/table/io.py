@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
+from missdiff_fast.table.dates import as_text
 from missdiff_fast.table.delimited import read_delimited
-from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
+from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, family_of, holds_text, key_dtype, to_keys, unit_of, zone_of
 from missdiff_fast.table.files import BINARY, DELIMITED, file_kind, open_text, read_bytes
 from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.sniffing import decode_text
@@ -45,8 +46,10 @@ def read_table(
     missing; the word ``None`` is not. White space around separators is removed. Rows of empty cells at the end of the
     file, and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no rows, except
     in a table of a single column, where they are missing cells unless they end the file. Columns of ISO 8601 dates or
-    times without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators are not
-    recognised: a column with them is strings. Whole numbers with missing cells are float64, or where that would round
+    times, all or none with a zone (``2024-02-29``, ``2024-02-29 13:30:00``, ``2024-02-29T13:30:00.5+01:00``), and of
+    durations as pandas writes them (``3 days 12:00:00``) are read as such; times of several offsets from UTC are in
+    UTC. `write_table` writes such dates in the form that they were read in. Thousands separators are not recognised: a
+    column with them is strings. Whole numbers with missing cells are float64, or where that would round
     them Int64 or UInt64; those beyond 64 bits are strings.
     Warnings report a header that looks like data, data that looks like a header, possible markers of missing cells,
     numbers with leading zeros, and cells that turn a column of numbers or dates into text.
@@ -66,8 +69,9 @@ def read_table(
     encoding : str, optional
         Of text. By default UTF-8 or UTF-16 with a byte-order mark, UTF-8, else Windows-1252.
     missing_values : sequence of str or number
-        Further values that stand for a missing cell: strings among the cells as written, numbers among numbers (among
-        those of ``string_columns`` as ``-9`` or ``-9.0``).
+        Further values that stand for a missing cell: strings among the cells as written and among the dates and
+        durations that they write (``1900-01-01``), numbers among numbers (among those of ``string_columns`` as ``-9``
+        or ``-9.0``).
     header : bool
         Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
     skip_rows : int
@@ -132,7 +136,8 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     frame : DataFrame
-        The table. In text, missing cells are empty and dates are written as ISO 8601.
+        The table. In text, missing cells are empty and dates are written as ISO 8601: those of a frame that
+        `read_table` read from text in the form that they had there, with its zone and precision.
     path : str or path
         The file; its name tells the kind.
 
@@ -148,7 +153,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     with write_atomically(path) as temporary:
         if base in DELIMITED:
             with open_text(temporary, compression, path.name.removesuffix(compression)) as stream:
-                frame.to_csv(stream, index=False, sep=DELIMITED[base], lineterminator="\n")
+                as_text(frame).to_csv(stream, index=False, sep=DELIMITED[base], lineterminator="\n")
             return
         plain = frame.reset_index(drop=True).rename(columns=str)
         try:
@@ -192,6 +197,21 @@ def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
     return frame.reset_index(names=names)
 
 
+def _marked_instants(column: pd.Series, markers: Markers) -> np.ndarray:
+    """Which cells are dates, times or durations that markers write."""
+    family, none = family_of(column.dtype), np.zeros(len(column), dtype=bool)
+    if family == "object" and pd.api.types.infer_dtype(column, skipna=True) == "date":
+        family = "date"
+    if family not in INSTANTS or not markers.strings:
+        return none
+    unit = unit_of(column.dtype, family)
+    try:
+        keys = to_keys(column, family, unit=unit)
+    except (OverflowError, ValueError):  # dates out of reach, which fit refuses
+        return none
+    return markers.match(keys, family, unit, zone_of(column.dtype)) & column.notna().to_numpy(dtype=bool)
+
+
 def _mark(frame: pd.DataFrame, markers: Markers, string_columns: Collection[str] = ()) -> pd.DataFrame:
     """The frame with the user's missing values made missing."""
     written = [form for number in markers.numbers for form in _plain_forms(number)]
@@ -199,7 +219,12 @@ def _mark(frame: pd.DataFrame, markers: Markers, string_columns: Collection[str]
         column = frame[name]
         if isinstance(column.dtype, pd.CategoricalDtype):
             gone = [value for value in column.cat.categories if value in (markers.strings + markers.numbers)]
+            gone.extend(column.cat.categories[_marked_instants(column.cat.categories.to_series(), markers)])
             frame[name] = column.cat.remove_categories(gone)
+            continue
+        instants = _marked_instants(column, markers)
+        if instants.any():
+            frame[name] = column.mask(instants)
             continue
         family = family_of(column.dtype)
         values: list[object] | np.ndarray

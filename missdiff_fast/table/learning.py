@@ -11,7 +11,7 @@ import pandas as pd
 from missdiff_fast.errors import argument_error
 from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
-from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
+from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json, with_plain_zone, zone_of
 from missdiff_fast.table.identifiers import is_identifier, warn_of_identifiers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema
@@ -79,10 +79,11 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categ
     if cells.parsed:
         integers = pd.UInt64Dtype() if cells.keys.dtype.kind == "u" else pd.Int64Dtype()
         dtype = np.dtype(np.float64) if family == "float" else integers
+    dtype = with_plain_zone(dtype)
     try:
         dtype_to_json(dtype)
     except TypeError as error:
-        raise RefusedError("unsupported", str(error)) from error
+        raise RefusedError("unsupported" if zone_of(dtype) is None else "zone", str(error)) from error
     distinct, _ = cells.distinct
     identifier = False
     coder: Coder

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -33,6 +33,8 @@ class Column:
         The family of its cells; see `missdiff_fast.table.dtypes`.
     parsed : bool
         Whether the frame held its numbers as strings among which missing values were marked.
+    form : str
+        The form of its dates in the text file that the frame was read from (see `missdiff_fast.table.dates`), else "".
     """
 
     name: Name
@@ -40,6 +42,7 @@ class Column:
     dtype: Dtype
     family: str
     parsed: bool = False
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,21 @@ class Schema:
         """The names of the constant columns, which are not in the layout."""
         return self._named("constant")
 
+    @property
+    def forms(self) -> dict[Hashable, str]:
+        """The forms of the dates that were read from text, by the column's name."""
+        return {column.name: column.form for column in self.columns if column.form}
+
+    def with_forms(self, forms: Mapping[Hashable, str]) -> Schema:
+        """The schema with the forms of its columns of dates; those of other columns are passed over."""
+        dates = ("datetime", "zoned")
+        return Schema(
+            tuple(
+                replace(column, form=forms.get(column.name, "") if column.family in dates else "")
+                for column in self.columns
+            )
+        )
+
     def _named(self, kind: str) -> tuple[Name, ...]:
         return tuple(column.name for column in self.columns if column.kind == kind)
 
@@ -149,6 +167,7 @@ _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
         (Do("rescale them"), Convert("coarser unit"), _DROP),
     ),
     "zones": (DataTypeError, "holds datetimes with time zones as Python objects", (Convert("utc"),)),
+    "zone": (DataTypeError, "has a time zone that has no name", (Convert("utc"), _DROP)),
     "fine": (
         DataError,
         "holds nanoseconds as Python objects, which are read to the microsecond",

@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from missdiff_fast.cli.tables import check_input, check_table_output, known, load, markers, read, write
+    from missdiff_fast.table.dates import forms_of, with_forms
 
     if args.draws is None:
         outputs = [args.output]
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
         tables = model.impute_draws(table, args.draws, random_state=args.seed)
     for filled, output in zip(tables, outputs, strict=True):
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
-        write(filled, output)
+        write(with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)}), output)
 
 
 def numbered(path: Path, number: int) -> Path:

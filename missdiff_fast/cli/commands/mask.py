@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
 
     from missdiff_fast.cli.tables import check_table_output, known, markers, read, write
     from missdiff_fast.missingness import hide
+    from missdiff_fast.table.dates import forms_of, with_forms
 
     if not 0 < args.ratio < 1:
         raise UserError(f"--ratio must be greater than 0 and less than 1, got {args.ratio}")
@@ -77,7 +78,8 @@ def run(args: argparse.Namespace) -> None:
         args.seed,
         **logistic,
     )
-    write(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], args.output)
+    hidden = pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)]
+    write(with_forms(hidden, forms_of(frame)), args.output)
 
 
 def _nullable(column: pd.Series) -> pd.Series:
