@@ -17,6 +17,7 @@ _OPTIONS = {
     "models": "--model",
     "n_jobs": "--jobs",
     "random_state": "--seed",
+    "skip_lines": "--skip-line",
 }
 """Options that are not named as their argument is."""
 

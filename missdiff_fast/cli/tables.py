@@ -69,6 +69,7 @@ def read(
             missing_values=missing_values,
             header=args.header,
             skip_rows=args.skip_rows,
+            skip_lines=args.skip_line,
             string_columns=string_columns,
             keep_blank_rows=keep_blank_rows,
         )

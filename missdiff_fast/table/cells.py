@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property
@@ -16,11 +16,11 @@ from missdiff_fast.table.dtypes import INSTANTS
 
 
 class RefusedError(Exception):
-    """A column that can't be used: the kind of fault, by which errors are grouped, and its details."""
+    """A column that can't be used: the kind of fault, by which errors are grouped, its details and its odd texts."""
 
-    def __init__(self, kind: str, detail: str) -> None:
+    def __init__(self, kind: str, detail: str, texts: Sequence[str] = ()) -> None:
         super().__init__(detail)
-        self.kind, self.detail = kind, detail
+        self.kind, self.detail, self.texts = kind, detail, tuple(texts)
 
 
 def _as_float(value: numbers.Real) -> float:

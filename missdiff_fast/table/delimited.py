@@ -42,6 +42,7 @@ def read_delimited(
     markers: tuple[str, ...],
     header: bool,
     skip_rows: int,
+    skip_lines: Collection[int],
     string_columns: Collection[str],
     keep_blank_rows: bool,
 ) -> pd.DataFrame:
@@ -50,6 +51,11 @@ def read_delimited(
         raise argument_error("skip_rows", f"must be 0 or more, got {skip_rows}", skip_rows)
     lines = text.split("\n")
     lines[:skip_rows] = [""] * min(skip_rows, len(lines))
+    for number in skip_lines:
+        if not 1 <= number <= len(lines):
+            rule = f"must name lines from 1 to {len(lines):,}, the last of {source}, got {number}"
+            raise argument_error("skip_lines", rule, number)
+        lines[number - 1] = ""
     if not any(line.strip() for line in lines):
         raise ValueError(f"{source} is empty")
     if separator is None:
@@ -68,6 +74,7 @@ def read_delimited(
     names, widths = _names(lines, rows, separator, header, source)
     strings = {name for name in names if str(name) in string_columns}
     holes = find_rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
+    holes &= ~np.isin(rows.first, list(skip_lines))
     warn_of_blank_rows(rows, holes, len(names), source)
     # The parser skips an empty line, but not one with an empty cell in quotes.
     hole = (" " if separator == WHITESPACE else separator).join(['""'] * len(names))
@@ -114,7 +121,8 @@ def read_delimited(
         if header:
             warn_of_header(frame, source)
         others = frame.drop(columns=list(strings))
-        warn_of_marks(others, source, header=header, skip_rows=skip_rows)
+        own = rows.first[~rows.blank][int(header) :].tolist()
+        warn_of_marks(others, source, own, header=header, skip_rows=skip_rows)
         warn_of_unheld(others, source, decimal)
         numbers = list(others.select_dtypes("number").columns)
         if _has_zeros(table, separator, decimal):

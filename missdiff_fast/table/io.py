@@ -21,6 +21,7 @@ from missdiff_fast.table.dates import as_text
 from missdiff_fast.table.delimited import read_delimited
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, family_of, holds_text, key_dtype, to_keys, unit_of, zone_of
 from missdiff_fast.table.files import BINARY, DELIMITED, file_kind, open_text, read_bytes
+from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.sniffing import decode_text
 
@@ -34,6 +35,7 @@ def read_table(
     missing_values: Sequence[object] = (),
     header: bool = True,
     skip_rows: int = 0,
+    skip_lines: Collection[int] = (),
     string_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
@@ -51,8 +53,9 @@ def read_table(
     UTC. `write_table` writes such dates in the form that they were read in. Thousands separators are not recognised: a
     column with them is strings. Whole numbers with missing cells are float64, or where that would round
     them Int64 or UInt64; those beyond 64 bits are strings.
-    Warnings report a header that looks like data, data that looks like a header, possible markers of missing cells,
-    numbers with leading zeros, and cells that turn a column of numbers or dates into text.
+    Warnings report a header that looks like data, data that looks like a header, such as a line of units, numbers with
+    leading zeros, and texts that turn a column of numbers or dates into text: possible markers of missing cells, limits
+    such as ``<0.1``, codes.
 
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.
@@ -76,9 +79,12 @@ def read_table(
         Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
     skip_rows : int
         Of text: how many lines to leave out at the top.
+    skip_lines : collection of int
+        Of text: further lines to leave out, such as one of units below the header. The first line of the file is 1.
     string_columns : collection of str
-        Of text: columns to leave as they are written, although every cell may look like a number or a date: codes such
-        as ``007``, and columns that were strings in another part of the table. Names that the file lacks are ignored.
+        Columns that hold texts, of which no warning is given; in text files they are left as they are written, although
+        every cell may look like a number or a date: codes such as ``007``, and columns that were strings in another
+        part of the table. Names that the file lacks are ignored.
     keep_blank_rows : bool
         Of text: whether rows of empty cells at the end of the file are rows too, as they are elsewhere.
 
@@ -110,7 +116,9 @@ def read_table(
             raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
         raise
     if data is None:
-        return _mark(_with_index(stored, path.name), markers)
+        frame = _mark(_with_index(stored, path.name), markers)
+        warn_of_texts(frame.drop(columns=[name for name in frame.columns if str(name) in string_columns]), path.name)
+        return frame
     frame = read_delimited(
         decode_text(data, encoding, path.name),
         path.name,
@@ -119,6 +127,7 @@ def read_table(
         markers=markers.strings,
         header=header,
         skip_rows=skip_rows,
+        skip_lines=skip_lines,
         string_columns=set(string_columns),
         keep_blank_rows=keep_blank_rows,
     )

@@ -13,6 +13,7 @@ from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json, with_plain_zone, zone_of
 from missdiff_fast.table.identifiers import is_identifier, warn_of_identifiers
+from missdiff_fast.table.odd_texts import MOST_NAMED, listed, texts_among_numbers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema
 from missdiff_fast.table.table_cells import TableCells
@@ -84,7 +85,7 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categ
         dtype_to_json(dtype)
     except TypeError as error:
         raise RefusedError("unsupported" if zone_of(dtype) is None else "zone", str(error)) from error
-    distinct, _ = cells.distinct
+    distinct, counts = cells.distinct
     identifier = False
     coder: Coder
     if len(distinct) == 1:
@@ -97,15 +98,14 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categ
         or (family in NUMBERS and len(distinct) == 2 and are_whole(distinct))
     ):
         kind = "categorical"
-        observed = int(np.count_nonzero(~cells.missing))
-        if (
-            family == "string"
-            and not chosen
-            and len(distinct) >= IDENTIFIER_COUNT
-            and len(distinct) >= IDENTIFIER_SHARE * observed
-        ):
-            raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
-        if len(distinct) > max_categories:
+        observed, many = int(np.count_nonzero(~cells.missing)), len(distinct) > max_categories
+        if family == "string" and not chosen:
+            differ = len(distinct) >= IDENTIFIER_COUNT and len(distinct) >= IDENTIFIER_SHARE * observed
+            if many or differ:
+                _refuse_texts_among_numbers(distinct, counts)
+            if differ:
+                raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
+        if many:
             raise RefusedError("cardinality", f"{len(distinct):,} > {max_categories:,}")
         coder = Categorical.fit(dtype, cells)
     else:
@@ -113,3 +113,10 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: bool, max_categ
         coder = Continuous.fit(dtype, cells)
         identifier = family in NUMBERS and is_identifier(name, cells.observed, len(distinct))
     return _Learnt(Column(name, kind, dtype, family, cells.parsed), coder, identifier)
+
+
+def _refuse_texts_among_numbers(distinct: np.ndarray, counts: np.ndarray) -> None:
+    """RefusedError that names the texts if strings are mostly numbers or dates."""
+    texts = texts_among_numbers(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+    if texts:
+        raise RefusedError("texts", listed(texts), list(texts) if len(texts) <= MOST_NAMED else [])

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from missdiff_fast.errors import DataError, DataTypeError, Structured
-from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Remedy, RenameColumns
+from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Pass, Remedy, RenameColumns
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.dtypes import Dtype
 
@@ -157,6 +157,8 @@ def as_names(columns: object) -> list[Any] | None:
 
 _DATES = Convert("datetime", when="if it holds dates")
 _DROP = Drop(())  # of the columns that are refused
+# Of the texts at fault.
+_MARKS = Pass("missing_values", (), goal="name them,", when="if the texts stand for missing cells")
 # The message for columns refused for one kind of fault: error type, problem, remedies.
 _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
     "unsupported": (DataTypeError, "can't be taken", (Convert("plain"), _DROP)),
@@ -177,6 +179,11 @@ _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
     "infinite": (DataError, "has infinite values", (Do("replace them"), Do("make them missing"))),
     "wide": (DataError, "has a range beyond float64", (Do("rescale the column"), _DROP)),
     "empty": (DataError, "has no observed cell", (_DROP,)),
+    "texts": (
+        DataError,
+        "holds texts among its numbers or dates, so that each of these is a category",
+        (_MARKS, Do("write numbers or dates in their place"), _DROP),
+    ),
     "cardinality": (
         DataError,
         "has too many categories",
@@ -194,11 +201,11 @@ class Refusals:
     """Collects refused columns, so that one error names all of a kind."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[tuple[Name, str]]] = {}
+        self._found: dict[str, list[tuple[Name, RefusedError]]] = {}
 
     def add(self, name: Name, refused: RefusedError) -> None:
         """Note a column and its fault."""
-        self._found.setdefault(refused.kind, []).append((name, refused.detail))
+        self._found.setdefault(refused.kind, []).append((name, refused))
 
     def only(self, kind: str) -> bool:
         """Whether all faults are of one kind."""
@@ -210,10 +217,12 @@ class Refusals:
         for kind, (error, wrong, remedies) in reversed(_FAULTS.items()):
             columns = self._found.get(kind)
             if columns:
-                each = "; ".join(f"{name!r}{f' ({detail})' if detail else ''}" for name, detail in columns)
+                each = "; ".join(f"{name!r}{f' ({one.detail})' if one.detail else ''}" for name, one in columns)
                 wrong = wrong if len(columns) == 1 else _plural(wrong)
                 names = tuple(name for name, _ in columns)
-                remedy = [Drop(names) if one is _DROP else one for one in remedies]
+                texts = list(dict.fromkeys(text for _, one in columns for text in one.texts))
+                remedy = [Drop(names) if one is _DROP else one for one in remedies if one is not _MARKS or texts]
+                remedy = [replace(_MARKS, value=texts) if one is _MARKS else one for one in remedy]
                 problem = f"column{'s' if len(columns) > 1 else ''} {each} {wrong}"
                 faults = [error(kind, problem, columns=names, remedy=remedy, also=faults)]
         if faults:

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
     # Codes read as text keep leading zeros; dropped columns read as text cause no warnings.
     frame = read(args, missing_values, [*args.categorical, *args.drop])
     frame = frame.drop(columns=known(args.drop, frame, "--drop"))
-    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name)
+    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name, marks=True)
     holes = float(frame.isna().to_numpy().mean()) if frame.size else 0.0
     say(args, f"{args.data}: {len(frame):,} rows, {frame.shape[1]} columns, {holes:.1%} of the cells missing")
     from missdiff_fast.model import MissDiff
