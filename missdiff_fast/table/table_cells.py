@@ -80,8 +80,9 @@ def read_frame(
     categorical_columns : sequence of str or int, optional
         Columns whose strings stay strings even if all are numbers.
     missing_values : sequence of str or number
-        Further values that mark a missing cell: strings among strings, numbers among numbers. Where all other strings
-        of a column are numbers, the column is read as numbers.
+        Further values that mark a missing cell: strings among strings, and among the dates, times and durations that
+        they write; numbers among numbers. Where all other strings of a column are numbers, the column is read as
+        numbers.
     verbose : bool
         Whether to show progress on stderr, where that is a terminal and it takes more than two seconds.
 
