@@ -22,7 +22,9 @@ class TestReading:
         fit = ["fit", str(data), "-o", model, "--steps", "2"]
         assert main([*fit, *named, "--missing-values=-9"]) == 0
         warning = capsys.readouterr().err
-        assert warning.startswith("missdiff: warning: d.csv holds '?' in column 'ward': such texts are categories")
+        assert warning.startswith(
+            "missdiff: warning: d.csv holds '?' in 12 cells of column 'ward': such texts are categories"
+        )
         assert warning.count("\n") == 1
         assert main([*fit, *named, "--missing-values=-9", "--missing-values", "?"]) == 0
         assert capsys.readouterr().err == ""
@@ -80,8 +82,8 @@ class TestReading:
         (tmp_path / "d.csv").write_text("age,sex\n" + "".join(f"{i % 9},{'mf'[i % 2]}\n" for i in range(40)))
         assert main(["fit", f"{tmp_path}/d.csv", "-o", f"{tmp_path}/m", "--steps", "2", "--no-header"]) == 0
         assert capsys.readouterr().err == (
-            "missdiff: warning: d.csv: the first row holds texts such as 'age' where all others hold numbers; if it "
-            "is the header, leave out --no-header\n"
+            "missdiff: warning: d.csv: line 1 holds texts such as 'age' where all others hold numbers; if it is the "
+            "header, leave out --no-header\n"
         )
 
     def test_bad_ways_of_reading(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,11 +119,12 @@ class TestReading:
         assert refused(capsys, *fit).endswith("if that line is no header, pass --no-header")
         data.write_text("X1,X2\nage,stay\n" + "1,2\n3,4\n" * 3)
         assert main([str(arg) for arg in fit]) == 0
-        assert "the line before it is not, pass --skip-rows 1\n" in capsys.readouterr().err
+        assert "the line before it is not, pass --skip-rows 1, or, if it holds units" in capsys.readouterr().err
         data.write_text("a,b\n" + '1,2\n3,"not done, why"\n2,?\n4,5\n6,7\n8,9\n')
         assert main([str(arg) for arg in fit]) == 0
-        named = "if they stand for missing cells, name them, --missing-values 'not done, why' --missing-values '?'\n"
-        assert named in capsys.readouterr().err
+        marks, words, *_ = capsys.readouterr().err.splitlines()
+        assert marks.endswith("if they stand for missing cells, name them, --missing-values '?'")
+        assert "name them, --missing-values 'not done, why', or, if they are codes, read the column as text, " in words
         data.write_text("id,x,hadm id\n" + "".join(f"{7 * i},{i % 9},{9 * i}\n" for i in range(120)))
         assert main([str(arg) for arg in fit]) == 0
         warning = capsys.readouterr().err

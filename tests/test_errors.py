@@ -22,6 +22,7 @@ from missdiff_fast.table.schema import _FAULTS, check_frame
 ARGUMENTS = {
     "header": False,
     "skip_rows": 2,
+    "skip_lines": [2, 3],
     "missing_values": ["?", "--", "it's"],
     "string_columns": ["zip code"],
     "keep_na_columns": ["land"],

@@ -19,6 +19,7 @@ _OPTIONS = {
     "models": "--model",
     "n_jobs": "--jobs",
     "random_state": "--seed",
+    "skip_lines": "--skip-line",
     "treatments": "--treat",
 }
 """Options that are not named as their argument is."""

@@ -38,6 +38,14 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="the first line of a CSV file is data; columns are named 0, 1, 2, ...",
     )
     group.add_argument("--skip-rows", metavar="N", type=int, default=0, help="lines to skip at the top of a CSV file")
+    group.add_argument(
+        "--skip-line",
+        metavar="N",
+        type=int,
+        action="append",
+        default=[],
+        help="a line of a CSV file to leave out, such as 2 for units below the header (repeatable)",
+    )
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
 from missdiff_fast.errors import Text
 from missdiff_fast.table.atomic import check_writable
+from missdiff_fast.table.dates import forms_of, with_forms
 from missdiff_fast.table.files import BINARY, file_kind
 from missdiff_fast.table.io import read_written, write_any, write_text
 from missdiff_fast.table.literals import are_whole_texts
@@ -96,6 +97,7 @@ def _read(
             missing_values=missing_values,
             header=args.header,
             skip_rows=args.skip_rows,
+            skip_lines=args.skip_line,
             string_columns=string_columns,
             keep_na_columns=[*args.keep_na, *keep_na_columns, *unread],
             keep_blank_rows=keep_blank_rows,
@@ -109,7 +111,7 @@ def _read(
     if written is None:
         return frame, None
     known(args.keep_na, frame, "--keep-na")
-    return frame.apply(_whole), written
+    return with_forms(frame.apply(_whole), {str(name): form for name, form in forms_of(frame).items()}), written
 
 
 def _whole(column: pd.Series) -> pd.Series:

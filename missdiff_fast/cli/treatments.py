@@ -22,7 +22,7 @@ def read_columns(args: argparse.Namespace) -> tuple[pd.DataFrame, dict[str, Any]
     frame = read(args, missing_values, [*args.categorical, *as_text, *args.drop])
     dropped = known(args.drop, frame, "--drop")
     frame = frame.drop(columns=dropped)
-    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name)
+    warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name, marks=True)
     return frame, {
         "categorical_columns": args.categorical or None,
         "treatments": {name: one for name, one in treatments.items() if name not in dropped} or None,

@@ -18,6 +18,7 @@ from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_from_json, dtype_to_json, key_dtype, restore
 from missdiff_fast.table.fresh import Fresh
 from missdiff_fast.table.identifiers import are_identifiers, differ, is_identifier
+from missdiff_fast.table.odd_texts import texts_among_numbers
 from missdiff_fast.table.schema import Name, check_frame
 from missdiff_fast.table.table_cells import TableCells
 
@@ -269,6 +270,8 @@ def _aside(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_catego
         seen = f"{len(texts):,} distinct texts in {observed:,} cells"
         if chosen == "identifier" or are_identifiers(name, texts, observed):
             return Aside(name, "identifier", dtype, seen, Fresh.of(texts))
+        if texts_among_numbers(dict(zip(texts, cells.distinct[1].tolist(), strict=True))):
+            return None  # limits or marks among numbers: their user must say what they are
         free = differ(len(texts), observed) or len(texts) > max(FREE_TEXT, max_categories)
         return Aside(name, "text", dtype, seen) if free else None
     if cells.family not in NUMBERS:

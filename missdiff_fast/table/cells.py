@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.dates import count_instant
+from missdiff_fast.table.dtypes import INSTANTS
+
 
 class RefusedError(Exception):
-    """A column that can't be used: the kind of fault, by which errors are grouped, and its details."""
+    """A column that can't be used: the kind of fault, by which errors are grouped, its details and its odd texts."""
 
-    def __init__(self, kind: str, detail: str) -> None:
+    def __init__(self, kind: str, detail: str, texts: Sequence[str] = ()) -> None:
         super().__init__(detail)
-        self.kind, self.detail = kind, detail
+        self.kind, self.detail, self.texts = kind, detail, tuple(texts)
 
 
 def _as_float(value: numbers.Real) -> float:
@@ -30,7 +34,7 @@ def _as_float(value: numbers.Real) -> float:
 class Markers:
     """Values that stand for a missing cell beside NaN, None, NaT and NA.
 
-    Strings mark cells of text, numbers mark numbers.
+    Strings mark cells of text, and dates, times and durations that they write; numbers mark numbers.
     """
 
     strings: tuple[str, ...] = ()
@@ -59,11 +63,18 @@ class Markers:
                 )
         return cls(tuple(strings), tuple(found))
 
-    def match(self, keys: np.ndarray, family: str) -> np.ndarray:
-        """Mask of the keys that are markers, bool of their shape."""
+    def match(self, keys: np.ndarray, family: str, unit: str = "ns", zone: tzinfo | None = None) -> np.ndarray:
+        """Mask of the keys that are markers, bool of their shape.
+
+        Dates and times are counts of a unit; in a zone, markers without one are in its local time.
+        """
         if family == "string":
             return pd.Index(keys, dtype=object).isin(self.strings)
         hit = np.zeros(len(keys), dtype=bool)
+        if family in INSTANTS:
+            instants = [count_instant(text, family, unit, zone) for text in self.strings]
+            for instant in instants:
+                hit |= False if instant is None else keys == instant
         if family in ("integer", "float"):
             for number in self.within(keys.dtype):
                 hit |= keys == number

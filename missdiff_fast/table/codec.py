@@ -20,6 +20,7 @@ from missdiff_fast.table.atoms import Atoms
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.columns import Categorical, Coder, Continuous, comparable
+from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.decoding import decode_table
 from missdiff_fast.table.dtypes import as_series
 from missdiff_fast.table.encoded import EncodedTable, Layout
@@ -133,6 +134,7 @@ class Codec:
             categories, or no column that varies.
         """
         schema, coders = learn_columns(cells, max_categories=max_categories, verbose=verbose)
+        schema = schema.with_forms(forms_of(cells.frame))
         named = dict(zip(schema.names, coders, strict=True))
         return cls(schema, coders, cells.markers, ops, find_relations(cells, schema, named) if relations else ())
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,11 @@ import pandas as pd
 
 from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.remedies import Do, Pass
+from missdiff_fast.table.dates import read_dates, with_forms
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
-from missdiff_fast.table.literals import DATE, EXACT, are_whole_texts, large_number, read_numbers, with_room
+from missdiff_fast.table.literals import EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.na_words import keep_na_words
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import find_decimal, find_separator
@@ -43,6 +44,7 @@ def read_delimited(
     markers: tuple[str, ...],
     header: bool,
     skip_rows: int,
+    skip_lines: Collection[int],
     string_columns: Collection[str],
     keep_na_columns: Collection[str],
     keep_blank_rows: bool,
@@ -53,6 +55,11 @@ def read_delimited(
     lines, ends = split_lines(text)
     as_written = lines.copy()
     lines[:skip_rows] = [""] * min(skip_rows, len(lines))
+    for number in skip_lines:
+        if not 1 <= number <= len(lines):
+            rule = f"must name lines from 1 to {len(lines):,}, the last of {source}, got {number}"
+            raise argument_error("skip_lines", rule, number)
+        lines[number - 1] = ""
     if not any(line.strip() for line in lines):
         raise ValueError(f"{source} is empty")
     if separator is None:
@@ -72,6 +79,7 @@ def read_delimited(
     strings = {name for name in names if str(name) in string_columns}
     kept = {name for name in names if str(name) in keep_na_columns}
     holes = find_rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
+    holes &= ~np.isin(rows.first, list(skip_lines))
     warn_of_blank_rows(rows, holes, len(names), source)
     # The parser skips an empty line, but not one with an empty cell in quotes.
     hole = (" " if separator == WHITESPACE else separator).join(['""'] * len(names))
@@ -112,9 +120,12 @@ def read_delimited(
         texts = parse(rounded, rounded)
         whole = [name for name in rounded if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
         frame[whole] = texts[whole]
+    forms: dict[Hashable, str] = {}
     for name in frame.columns:
         words = MISSING_TEXTS if name not in kept else ("",)
-        frame[name] = _tidied(frame[name], (*words, *markers), decimal, parse=name not in strings)
+        frame[name], form = _tidied(frame[name], (*words, *markers), decimal, parse=name not in strings)
+        if form:
+            forms[name] = form
     frame = _without_empty_columns(frame, widths, rows, header, source)
     columns = list(frame.columns)
 
@@ -149,12 +160,13 @@ def read_delimited(
         if header:
             warn_of_header(frame, source)
         others = frame.drop(columns=list(strings))
-        warn_of_marks(others, source, header=header, skip_rows=skip_rows)
+        own = rows.first[~rows.blank][int(header) :].tolist()
+        warn_of_marks(others, source, own, header=header, skip_rows=skip_rows)
         warn_of_unheld(others, source, decimal)
         numbers = list(others.select_dtypes("number").columns)
         if _has_zeros(table, separator, decimal):
             warn_of_zeros(parse(numbers, numbers), source)
-    return frame, write
+    return with_forms(frame, forms), write
 
 
 def _has_zeros(table: str, separator: str, decimal: str) -> bool:
@@ -206,13 +218,16 @@ def _names(
     return called, (given, width)
 
 
-def _tidied(column: pd.Series, missing: tuple[str, ...], decimal: str, *, parse: bool) -> pd.Series:
-    """A column of strings without white space around them; if parsed, as the numbers or ISO 8601 dates in it."""
+def _tidied(column: pd.Series, missing: tuple[str, ...], decimal: str, *, parse: bool) -> tuple[pd.Series, str]:
+    """A column of strings without white space around them; if parsed, as the numbers, dates or durations in it.
+
+    With it comes the form of the dates, "" for other columns.
+    """
     if not holds_text(column.dtype):
-        return column
+        return column, ""
     codes, uniques = pd.factorize(column)
     if not len(uniques) or not all(isinstance(value, str) for value in uniques):
-        return column
+        return column, ""
     plain = pd.Series([value.strip() for value in uniques], dtype=object)
     # The parser leaves markers as text among whole numbers beyond int64, and where white space surrounds them.
     plain[plain.isin(missing)] = np.nan
@@ -223,15 +238,16 @@ def _tidied(column: pd.Series, missing: tuple[str, ...], decimal: str, *, parse:
     if numbers is not None:
         values = pd.Series(numbers, index=known.index)
         values = with_room(values) if len(known) < len(plain) or (codes < 0).any() else values
-    elif parse and len(known) and all(DATE.fullmatch(value) for value in known):
-        dates = pd.to_datetime(known, format="ISO8601", errors="coerce")
-        values = dates if dates.notna().all() else values
+    dates = read_dates(known.tolist()) if parse and numbers is None else None
+    if dates is not None:
+        values = dates[0].set_axis(known.index)
     if values is None:
-        return column
+        return column, ""
     values = values.reindex(plain.index)
     # One more element than there are values, so that code -1 selects a missing one.
     values = values if (codes >= 0).all() else values.reindex([*plain.index, len(plain)])
-    return pd.Series(values.array.take(np.where(codes < 0, len(plain), codes)), index=column.index)
+    cells = pd.Series(values.array.take(np.where(codes < 0, len(plain), codes)), index=column.index)
+    return cells, "" if dates is None else dates[1]
 
 
 def _without_empty_columns(

@@ -8,8 +8,10 @@ of their unit.
 
 from __future__ import annotations
 
+from datetime import timezone, tzinfo
 from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -83,6 +85,27 @@ def unit_of(dtype: Dtype, family: str) -> str:
     if isinstance(dtype, pd.ArrowDtype):
         return str(dtype.pyarrow_dtype.unit)
     return str(np.datetime_data(dtype)[0]) if isinstance(dtype, np.dtype) and dtype.kind in "mM" else "us"
+
+
+def zone_of(dtype: Dtype) -> tzinfo | None:
+    """The time zone of a dtype; None if it has none."""
+    if isinstance(dtype, pd.ArrowDtype) and pa.types.is_timestamp(dtype.pyarrow_dtype) and dtype.pyarrow_dtype.tz:
+        dtype = pd.DatetimeTZDtype("ns", dtype.pyarrow_dtype.tz)
+    return dtype.tz if isinstance(dtype, pd.DatetimeTZDtype) else None
+
+
+def with_plain_zone(dtype: Dtype) -> Dtype:
+    """The dtype with Python's own zone for one of a fixed offset from UTC, whose name in other libraries can't be read.
+
+    >>> from dateutil.tz import tzoffset
+    >>> with_plain_zone(pd.DatetimeTZDtype("ns", tzoffset(None, 3600)))
+    datetime64[ns, UTC+01:00]
+    """
+    zone: Any = dtype.tz if isinstance(dtype, pd.DatetimeTZDtype) else None
+    if zone is None or isinstance(zone, timezone) or str(zone) == "UTC":
+        return dtype
+    offset = zone.utcoffset(None)
+    return dtype if offset is None else pd.DatetimeTZDtype(dtype.unit, timezone(offset))
 
 
 def key_dtype(dtype: Dtype, family: str) -> np.dtype:
@@ -213,11 +236,13 @@ def dtype_to_json(dtype: Dtype) -> dict[str, Any]:
             "family": family,
             "values": to_keys(pd.Series(dtype.categories), family).tolist(),
         }
+    elif isinstance(zone := zone_of(dtype), ZoneInfo):
+        meta = {"unit": dtype.unit, "zone": zone.key}  # by its name alone, pandas may take another library's zone
     else:
         meta = {"dtype": str(dtype)}
     try:
         same = dtype_from_json(meta) == dtype
-    except (TypeError, ValueError, NotImplementedError):
+    except (TypeError, ValueError, NotImplementedError, KeyError):  # ZoneInfoNotFoundError is a KeyError
         same = False
     if not same:
         raise TypeError(f"dtype {dtype} can't be stored by name")
@@ -239,6 +264,8 @@ def dtype_from_json(meta: dict[str, Any]) -> Dtype:
         inner, family = dtype_from_json(meta["category"]), meta["family"]
         keys = np.array(meta["values"], dtype=key_dtype(inner, family))
         return pd.CategoricalDtype(pd.Index(restore(keys, inner, family), dtype=inner), ordered=meta["ordered"])
+    if "zone" in meta:
+        return pd.DatetimeTZDtype(meta["unit"], ZoneInfo(meta["zone"]))
     return _dtype_named(meta["dtype"])
 
 

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from missdiff_fast.errors import DataWarning
 from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
+from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
-from missdiff_fast.table.literals import DATE, find_unheld
+from missdiff_fast.table.literals import find_unheld
+from missdiff_fast.table.odd_texts import (
+    MOST_NAMED,
+    SHOWN,
+    in_cells,
+    is_limit,
+    is_mark,
+    listed,
+    looks_numeric,
+    texts_among_numbers,
+)
 from missdiff_fast.table.schema import Name
 
 _STACK = 5  # stack level of the caller of read_table
-_SHOWN = 3
 _PADDED = re.compile(r"[+-]?0\d")
-_MOST_MARKS = 3  # with more texts among its numbers, a column holds codes
+_MOST_HEADERS = 3  # lines of units, types or labels
+_CATEGORIES = "such texts are categories, and so are the numbers or dates beside them"
+_MOST_GIVEN = 30  # texts that one remedy names
+# Names that a program made, above which the header may come later: X1, Column 2, Unnamed: 3.
+_GENERIC = re.compile(r"([a-z]{0,8}[ _.:-]*\d+)?|[a-z]", re.IGNORECASE)
 
 
 def warn_of_header(frame: pd.DataFrame, source: str) -> None:
     """Warn if the line taken for the header looks like data: numbers, or texts that recur below it."""
     names = [str(name) for name in frame.columns]
-    numbers = [name for name in names if _looks_numeric(name)]
+    numbers = [name for name in names if looks_numeric(name)]
     again = [name for name in names if holds_text(frame[name].dtype) and (frame[name] == name).any()]
     if len(numbers) + len(again) <= len(names) / 4:
         return
@@ -34,51 +49,120 @@ def warn_of_header(frame: pd.DataFrame, source: str) -> None:
     warnings.warn(DataWarning("header", problem, remedy=remedy, joint="; "), stacklevel=_STACK)
 
 
-def warn_of_marks(frame: pd.DataFrame, source: str, *, header: bool, skip_rows: int) -> None:
-    """Warn of texts among numbers, and of question marks: a second header line, or marks of missing cells."""
-    found = {name: _odd_texts(frame[name]) for name in frame.columns if holds_text(frame[name].dtype)}
-    first = {name: frame[name].iloc[0] for name in found}
-    first = {name: text for name, text in first.items() if found[name].get(text) == 1}
+def warn_of_marks(frame: pd.DataFrame, source: str, lines: Sequence[int], *, header: bool, skip_rows: int) -> None:
+    """Warn of texts among numbers, and of question marks: lines of units, or marks of missing cells.
+
+    ``lines`` are the lines of the file in which the first rows stand.
+    """
+    found = _find_texts(frame)
     # A header among the rows leaves no column of numbers; a second one may have gaps.
     alone = not header and not any(pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes)
-    if first and (alone or len(set(first.values())) > frame.shape[1] / 4):
-        found = {
-            name: {text: count for text, count in texts.items() if text == "?" or (header and text != first.get(name))}
-            for name, texts in found.items()
-        }
-        text = next(iter(first.values()))
-        problem = f"{source}: the first row holds texts such as {text!r} where all others hold numbers"
-        remedy: Remedy = LeaveOut("header", False, when="if it is the header")
-        if header:
-            when = "if it is the header and the line before it is not"
-            remedy = Pass("skip_rows", skip_rows + 1, when=when)
-        warnings.warn(DataWarning("header", problem, value=text, remedy=remedy, joint="; "), stacklevel=_STACK)
-    _warn_of_texts(found, source)
+    texts: list[str] = []
+    places: list[int] = []
+    for row, line in zip(range(min(_MOST_HEADERS, len(frame))), lines, strict=False):
+        first = {name: frame[name].iloc[row] for name in found}
+        first = {name: text for name, text in first.items() if found[name].get(text) == 1}
+        if not first or not (alone or len(set(first.values())) > frame.shape[1] / 4):
+            break
+        texts.extend(first.values())
+        places.append(line)
+        for name, text in first.items():
+            if text != "?":
+                del found[name][text]
+        if not header:
+            found = {name: {text: count for text, count in odd.items() if text == "?"} for name, odd in found.items()}
+            break
+    if texts:
+        _warn_of_lines(texts[0], source, places, list(map(str, frame.columns)), header=header, skip_rows=skip_rows)
+    _warn_of_texts(found, source, _STACK + 1)
 
 
-def warn_of_texts(frame: pd.DataFrame, source: str) -> None:
-    """Warn of texts among numbers, and of question marks, wherever they are."""
-    _warn_of_texts({name: _odd_texts(frame[name]) for name in frame.columns if holds_text(frame[name].dtype)}, source)
+def _warn_of_lines(text: str, source: str, lines: list[int], names: list[str], *, header: bool, skip_rows: int) -> None:
+    """Warn of lines of units, types or labels below the header, or of a header among the rows."""
+    several = len(lines) > 1
+    where = f"lines {lines[0]} to {lines[-1]} hold" if several else f"line {lines[0]} holds"
+    problem = f"{source}: {where} texts such as {text!r} where all others hold numbers"
+    them = "them" if several else "it"
+    units = f"if {'they hold' if several else 'it holds'} units, types or labels"
+    remedies: list[Remedy] = [Pass("skip_lines", lines, goal=f"leave {them} out,", when=units)]
+    if not header:
+        remedies = [LeaveOut("header", False, when="if it is the header")]
+    elif sum(_GENERIC.fullmatch(name) is not None for name in names) > len(names) / 2:
+        when = "if it is the header and the line before it is not"
+        remedies.insert(0, Pass("skip_rows", skip_rows + 1, when=when))
+    warnings.warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "), stacklevel=_STACK + 1)
 
 
-def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
-    marks: dict[str, list[Name]] = {}
-    for name, texts in found.items():
-        # V45 among 250 and 401 is a code, and so may be the column's other texts.
-        codes = any(re.search(r"\d", text) for text in texts)
-        for text in texts:
-            if codes and text != "?":
-                continue
-            marks.setdefault(text, []).append(name)
+def warn_of_texts(frame: pd.DataFrame, source: str, *, marks: bool = False, stacklevel: int = _STACK) -> None:
+    """Warn of texts among numbers, and of question marks, wherever they are.
+
+    With ``marks`` only those are told that are neither words nor codes, as of columns that the user calls categories.
+    """
+    found = _find_texts(frame)
     if marks:
-        often = sorted(marks, key=lambda text: -len(marks[text]))
-        each = "; ".join(f"{text!r} in {_columns(marks[text])}" for text in often[:_SHOWN])
-        more = f"; and {len(often) - _SHOWN} more" if len(often) > _SHOWN else ""
-        problem = f"{source} holds {each}{more}: such texts are categories, and so are the numbers or dates beside them"
-        columns = list(dict.fromkeys(name for text in often for name in marks[text]))
-        remedy = Pass("missing_values", often[:_SHOWN], goal="name them,", when="if they stand for missing cells")
-        warning = DataWarning("marks", problem, columns=columns, value=often, remedy=remedy, joint="; ")
-        warnings.warn(warning, stacklevel=_STACK + 1)
+        found = {name: {text: count for text, count in texts.items() if is_mark(text)} for name, texts in found.items()}
+    _warn_of_texts(found, source, stacklevel)
+
+
+def _find_texts(frame: pd.DataFrame) -> dict[Any, dict[str, int]]:
+    """The texts among the numbers or dates of each column of texts; elsewhere the question mark alone."""
+    texts = {name: frame[name] for name in frame.columns if holds_text(frame[name].dtype)}
+    strings = {name: cells for name, cells in texts.items() if infer_dtype(cells, skipna=True) == "string"}
+    found = {}
+    for name, cells in strings.items():
+        counts = {str(text): count for text, count in cells.value_counts().items()}
+        found[name] = texts_among_numbers(counts) or {text: count for text, count in counts.items() if text == "?"}
+    return found
+
+
+def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str, stacklevel: int) -> None:
+    """Warn of marks, of other texts that are few in a column, and of those that are too many to be named."""
+    words = {name: {text: n for text, n in texts.items() if not is_mark(text)} for name, texts in found.items()}
+    few = {name: texts for name, texts in words.items() if len(texts) <= MOST_NAMED}
+    marks = {name: {text: n for text, n in texts.items() if is_mark(text)} for name, texts in found.items()}
+    for each in (marks, few):
+        if any(each.values()):
+            warnings.warn(_few_texts(each, source), stacklevel=stacklevel)
+    many = {name: texts for name, texts in words.items() if name not in few}
+    if many:
+        warnings.warn(_many_texts(many, source), stacklevel=stacklevel)
+
+
+def _few_texts(found: Mapping[Any, dict[str, int]], source: str) -> DataWarning:
+    places: dict[str, dict[Name, int]] = {}
+    for name, texts in found.items():
+        for text, count in texts.items():
+            places.setdefault(text, {})[name] = count
+    often = sorted(places, key=lambda text: (-len(places[text]), -sum(places[text].values())))
+    each = "; ".join(
+        f"{text!r} in {in_cells(sum(places[text].values()))} of {_columns(list(places[text]))}"
+        for text in often[:SHOWN]
+    )
+    more = f"; and {len(often) - SHOWN} more" if len(often) > SHOWN else ""
+    problem = f"{source} holds {each}{more}: {_CATEGORIES}"
+    missing = "if they stand for missing cells"
+    remedies: list[Remedy] = [Pass("missing_values", often[:_MOST_GIVEN], goal="name them,", when=missing)]
+    if any(map(is_limit, often)):
+        limits = "if they are limits or notes"
+        remedies.append(Do("write numbers in their place, such as the limit or half of it", when=limits))
+    columns = list(dict.fromkeys(name for text in often for name in places[text]))
+    if not any(map(is_mark, often)):
+        remedies.append(_read_as_text(columns))
+    return DataWarning("marks", problem, columns=columns, value=often, remedy=remedies, joint="; ")
+
+
+def _many_texts(found: Mapping[Any, dict[str, int]], source: str) -> DataWarning:
+    each = "; ".join(f"{listed(texts)} of column {name!r}" for name, texts in list(found.items())[:SHOWN])
+    more = f"; and more in {len(found) - SHOWN} other columns" if len(found) > SHOWN else ""
+    problem = f"{source} holds texts among numbers or dates ({each}{more}): {_CATEGORIES}"
+    remedies = _read_as_text(list(found)), Do("write numbers or dates in their place")
+    texts = list(dict.fromkeys(text for texts in found.values() for text in texts))
+    return DataWarning("marks", problem, columns=list(found), value=texts, remedy=remedies, joint="; ")
+
+
+def _read_as_text(columns: Sequence[Name]) -> Pass:
+    goal = f"read the column{'s' if len(columns) > 1 else ''} as text,"
+    return Pass("string_columns", [str(name) for name in columns], goal=goal, when="if they are codes")
 
 
 def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
@@ -86,14 +170,16 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
     for name in frame.columns:
         at = frame[name].first_valid_index() if holds_text(frame[name].dtype) else None
         first = "" if at is None else frame[name][at]
-        if not isinstance(first, str) or not (_looks_numeric(first) or DATE.fullmatch(first)):
+        if not isinstance(first, str) or not (looks_numeric(first) or DATE.fullmatch(first)):
             continue  # most columns of text end here, at little cost
         kind, cells = find_unheld(frame[name].dropna().unique().tolist(), decimal)
         if cells:
             more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
             problem = f"{source}: column {name!r} holds {cells[0]!r}{more}, {kind}, so that the whole column is text"
-            remedies: list[Remedy] = [Do("mend it")]
-            remedies.append(Pass("missing_values", cells[:_SHOWN], goal="have it count as missing,"))
+            remedies: list[Remedy] = [Do("mend them" if more else "mend it")]
+            if len(cells) <= MOST_NAMED:
+                goal = f"have {'them' if more else 'it'} count as missing,"
+                remedies.append(Pass("missing_values", cells, goal=goal))
             if "whole" in kind:
                 amounts = "if they are amounts"
                 remedies.append(Do("write one of the numbers with a decimal point", when=amounts))
@@ -107,30 +193,14 @@ def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
     padded = {name: next((text for text in column if _PADDED.match(text)), None) for name, column in cells.items()}
     found = {name: text for name, text in padded.items() if text is not None}
     if found:
-        each = ", ".join(f"{text!r} in column {name!r}" for name, text in list(found.items())[:_SHOWN])
-        more = f", and in {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        each = ", ".join(f"{text!r} in column {name!r}" for name, text in list(found.items())[:SHOWN])
+        more = f", and in {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         problem = f"{source}: columns of numbers lose leading zeros ({each}{more})"
         names = [str(name) for name in found]
         remedy = Pass("string_columns", names, goal="read them as text,", when="if they are codes")
         warnings.warn(DataWarning("zeros", problem, columns=list(found), remedy=remedy), stacklevel=_STACK)
 
 
-def _odd_texts(column: pd.Series) -> dict[str, int]:
-    """Counts of the few texts among numbers or dates; where there are none, the count of the question mark."""
-    counts = column.value_counts()
-    if not all(isinstance(text, str) for text in counts.index):
-        return {}
-    odd = [text for text in counts.index if not _looks_numeric(text) and not DATE.fullmatch(text)]
-    numbers = counts.drop(odd)
-    if not (len(odd) <= _MOST_MARKS and len(odd) < len(numbers) and 2 * numbers.sum() > counts.sum()):
-        odd = ["?"] if "?" in odd else []
-    return {text: int(counts[text]) for text in odd}
-
-
-def _looks_numeric(text: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?", text, re.IGNORECASE) is not None
-
-
 def _columns(names: list[Name]) -> str:
-    shown = ", ".join(map(repr, names[:_SHOWN]))
-    return f"column {shown}" if len(names) == 1 else f"{len(names)} columns ({shown}{', ...' * (len(names) > _SHOWN)})"
+    shown = ", ".join(map(repr, names[:SHOWN]))
+    return f"column {shown}" if len(names) == 1 else f"{len(names)} columns ({shown}{', ...' * (len(names) > SHOWN)})"

@@ -19,9 +19,10 @@ import pyarrow as pa
 from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.delimited import read_delimited
-from missdiff_fast.table.dtypes import NUMBERS, family_of, holds_text, key_dtype
+from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, family_of, holds_text, key_dtype, to_keys, unit_of, zone_of
 from missdiff_fast.table.fields import WrittenTable
 from missdiff_fast.table.files import BINARY, DELIMITED, file_kind, open_text, read_bytes
+from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.sniffing import decode_text
 from missdiff_fast.table.text_writing import warn_of_empty_texts, write_delimited
@@ -36,6 +37,7 @@ def read_table(
     missing_values: Sequence[object] = (),
     header: bool = True,
     skip_rows: int = 0,
+    skip_lines: Collection[int] = (),
     string_columns: Collection[str] = (),
     keep_na_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
@@ -50,12 +52,15 @@ def read_table(
     quotes only as needed, as `write_table` writes it. White space around separators is removed. Rows of empty cells at
     the end of the file, and columns that have neither a name nor a cell, are dropped with a warning; empty lines are no
     rows, except in a table of a single column, where they are missing cells unless they end the file. Columns of ISO
-    8601 dates or times without a zone (``2024-02-29``, ``2024-02-29 13:30:00``) are read as such. Thousands separators
-    are not recognised: a column with them is strings. Whole numbers with missing cells are float64, or where that would
-    round them Int64 or UInt64; those beyond 64 bits are strings.
-    Warnings report a header that looks like data, data that looks like a header, possible markers of missing cells,
-    numbers with leading zeros, cells that turn a column of numbers or dates into text, and words such as ``NA`` that
-    may be texts: beside empty cells, in quotes, or where all texts of the column are alike, as codes of countries.
+    8601 dates or times, all or none with a zone (``2024-02-29``, ``2024-02-29 13:30:00``,
+    ``2024-02-29T13:30:00.5+01:00``), and of durations as pandas writes them (``3 days 12:00:00``) are read as such;
+    times of several offsets from UTC are in UTC. `write_table` writes such dates in the form that they were read in.
+    Thousands separators are not recognised: a column with them is strings. Whole numbers with missing cells are
+    float64, or where that would round them Int64 or UInt64; those beyond 64 bits are strings.
+    Warnings report a header that looks like data, data that looks like a header, such as a line of units, numbers with
+    leading zeros, texts that turn a column of numbers or dates into text (possible markers of missing cells, limits
+    such as ``<0.1``, codes), and words such as ``NA`` that may be texts: beside empty cells, in quotes, or where all
+    texts of the column are alike, as codes of countries.
 
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.
@@ -73,15 +78,19 @@ def read_table(
         Of text. By default UTF-8 or UTF-16 with a byte-order mark, UTF-8, else Windows-1252. A warning tells of single
         bytes that are not UTF-8, which are read as Windows-1252, and of text that looks like neither.
     missing_values : sequence of str or number
-        Further values that stand for a missing cell: strings among the cells as written, numbers among numbers (among
-        those of ``string_columns`` as ``-9`` or ``-9.0``).
+        Further values that stand for a missing cell: strings among the cells as written and among the dates and
+        durations that they write (``1900-01-01``), numbers among numbers (among those of ``string_columns`` as ``-9``
+        or ``-9.0``).
     header : bool
         Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
     skip_rows : int
         Of text: how many lines to leave out at the top.
+    skip_lines : collection of int
+        Of text: further lines to leave out, such as one of units below the header. The first line of the file is 1.
     string_columns : collection of str
-        Of text: columns to leave as they are written, although every cell may look like a number or a date: codes such
-        as ``007``, and columns that were strings in another part of the table. Names that the file lacks are ignored.
+        Columns that hold texts, of which no warning is given; in text files they are left as they are written, although
+        every cell may look like a number or a date: codes such as ``007``, and columns that were strings in another
+        part of the table. Names that the file lacks are ignored.
     keep_na_columns : collection of str
         Of text: columns in which only empty cells and ``missing_values`` are missing, and ``NA``, ``null`` and the like
         are texts. (Where pandas takes ``keep_default_na=False`` for all columns.)
@@ -112,6 +121,7 @@ def read_table(
         missing_values=missing_values,
         header=header,
         skip_rows=skip_rows,
+        skip_lines=skip_lines,
         string_columns=string_columns,
         keep_na_columns=keep_na_columns,
         keep_blank_rows=keep_blank_rows,
@@ -127,6 +137,7 @@ def read_written(
     missing_values: Sequence[object],
     header: bool,
     skip_rows: int,
+    skip_lines: Collection[int],
     string_columns: Collection[str],
     keep_na_columns: Collection[str],
     keep_blank_rows: bool,
@@ -152,7 +163,9 @@ def read_written(
             raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
         raise
     if data is None:
-        return _mark(_with_index(stored, path.name), markers), None
+        frame = _mark(_with_index(stored, path.name), markers)
+        warn_of_texts(frame.drop(columns=[name for name in frame.columns if str(name) in string_columns]), path.name)
+        return frame, None
     frame, write = read_delimited(
         decode_text(data, encoding, path.name),
         path.name,
@@ -161,6 +174,7 @@ def read_written(
         markers=markers.strings,
         header=header,
         skip_rows=skip_rows,
+        skip_lines=skip_lines,
         string_columns=set(string_columns),
         keep_na_columns=set(keep_na_columns),
         keep_blank_rows=keep_blank_rows,
@@ -179,8 +193,9 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     frame : DataFrame
-        The table. In text, missing cells are empty and dates are written as ISO 8601. Texts such as ``NA`` are in
-        quotes, so that `read_table` does not take them for missing; empty texts are warned of, for it does.
+        The table. In text, missing cells are empty and dates are written as ISO 8601: those of a frame that
+        `read_table` read from text in the form that they had there, with its zone and precision. Texts such as ``NA``
+        are in quotes, so that `read_table` does not take them for missing; empty texts are warned of, for it does.
     path : str or path
         The file; its name tells the kind.
 
@@ -256,6 +271,21 @@ def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
     return frame.reset_index(names=names)
 
 
+def _marked_instants(column: pd.Series, markers: Markers) -> np.ndarray:
+    """Which cells are dates, times or durations that markers write."""
+    family, none = family_of(column.dtype), np.zeros(len(column), dtype=bool)
+    if family == "object" and pd.api.types.infer_dtype(column, skipna=True) == "date":
+        family = "date"
+    if family not in INSTANTS or not markers.strings:
+        return none
+    unit = unit_of(column.dtype, family)
+    try:
+        keys = to_keys(column, family, unit=unit)
+    except (OverflowError, ValueError):  # dates out of reach, which fit refuses
+        return none
+    return markers.match(keys, family, unit, zone_of(column.dtype)) & column.notna().to_numpy(dtype=bool)
+
+
 def _mark(frame: pd.DataFrame, markers: Markers, string_columns: Collection[str] = ()) -> pd.DataFrame:
     """The frame with the user's missing values made missing."""
     written = [form for number in markers.numbers for form in _plain_forms(number)]
@@ -263,7 +293,12 @@ def _mark(frame: pd.DataFrame, markers: Markers, string_columns: Collection[str]
         column = frame[name]
         if isinstance(column.dtype, pd.CategoricalDtype):
             gone = [value for value in column.cat.categories if value in (markers.strings + markers.numbers)]
+            gone.extend(column.cat.categories[_marked_instants(column.cat.categories.to_series(), markers)])
             frame[name] = column.cat.remove_categories(gone)
+            continue
+        instants = _marked_instants(column, markers)
+        if instants.any():
+            frame[name] = column.mask(instants)
             continue
         family = family_of(column.dtype)
         values: list[object] | np.ndarray

@@ -10,8 +10,9 @@ import pandas as pd
 from missdiff_fast.errors import argument_error
 from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
-from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json
+from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json, with_plain_zone, zone_of
 from missdiff_fast.table.identifiers import differ
+from missdiff_fast.table.odd_texts import MOST_NAMED, listed, texts_among_numbers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema
 from missdiff_fast.table.table_cells import TableCells
@@ -66,11 +67,12 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_catego
     if cells.parsed:
         integers = pd.UInt64Dtype() if cells.keys.dtype.kind == "u" else pd.Int64Dtype()
         dtype = np.dtype(np.float64) if family == "float" else integers
+    dtype = with_plain_zone(dtype)
     try:
         dtype_to_json(dtype)
     except TypeError as error:
-        raise RefusedError("unsupported", str(error)) from error
-    distinct, _ = cells.distinct
+        raise RefusedError("unsupported" if zone_of(dtype) is None else "zone", str(error)) from error
+    distinct, counts = cells.distinct
     coder: Coder
     if len(distinct) == 1:
         kind = "constant"
@@ -82,13 +84,23 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_catego
         or (family in NUMBERS and len(distinct) == 2 and are_whole(distinct) and not chosen)
     ):
         kind = "categorical"
-        observed = int(np.count_nonzero(~cells.missing))
-        if family == "string" and not chosen and differ(len(distinct), observed):
-            raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
-        if len(distinct) > max_categories:
+        observed, many = int(np.count_nonzero(~cells.missing)), len(distinct) > max_categories
+        if family == "string" and not chosen:
+            if many or differ(len(distinct), observed):
+                _refuse_texts_among_numbers(distinct, counts)
+            if differ(len(distinct), observed):
+                raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
+        if many:
             raise RefusedError("cardinality", f"{len(distinct):,} > {max_categories:,}")
         coder = Categorical.fit(dtype, cells)
     else:
         kind = "continuous"
         coder = Continuous.fit(dtype, cells)
     return Column(name, kind, dtype, family, cells.parsed), coder
+
+
+def _refuse_texts_among_numbers(distinct: np.ndarray, counts: np.ndarray) -> None:
+    """RefusedError that names the texts if strings are mostly numbers or dates."""
+    texts = texts_among_numbers(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+    if texts:
+        raise RefusedError("texts", listed(texts), list(texts) if len(texts) <= MOST_NAMED else [])

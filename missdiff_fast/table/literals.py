@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.dates import DATE, are_partly_zoned, has_zone, parse_dates
+
 EXACT = 2**53  # from here on float64 cannot represent all whole numbers
-DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WHOLE = re.compile(r"[+-]?\d{1,999}", re.ASCII)
 
@@ -72,8 +73,11 @@ def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
         far = [text for text, number in zip(texts, plain, strict=True) if np.isinf(float(number))]
         return "no number that float64 holds", far
     if texts and all(DATE.fullmatch(text) for text in texts):
-        dates = pd.to_datetime(pd.Series(texts, dtype=object), format="ISO8601", errors="coerce")
-        return "no date from 1678 to 2261", [text for text, lost in zip(texts, dates.isna(), strict=True) if lost]
+        lost = [text for text, gone in zip(texts, parse_dates(texts).isna(), strict=True) if gone]
+        if not lost and are_partly_zoned(texts):
+            bare = [text for text in texts if not has_zone(text)]
+            return "a time without a zone among times with one", bare
+        return "no date from 1678 to 2261", lost
     return "", []
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
-from missdiff_fast.table.dtypes import family_of, to_keys
+from missdiff_fast.table.dtypes import INSTANTS, Dtype, family_of, to_keys, unit_of, zone_of
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.strings import factorize
 
@@ -72,7 +72,8 @@ def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> 
         return ColumnCells(family, np.arange(2), np.zeros(len(series), dtype=bool), series.to_numpy().view(np.int8))
     if family == "string":
         strings, distinct = factorize(series)
-        return _mark(ColumnCells("string", np.asarray(distinct, dtype=object), strings < 0, strings), markers, parse)
+        keys = np.asarray(distinct, dtype=object)
+        return _mark(ColumnCells("string", keys, strings < 0, strings), markers, parse, markers.match(keys, "string"))
     missing = series.isna().to_numpy(dtype=bool)
     if dtype == np.dtype(object) and family in ("datetime", "timedelta"):
         fine = next((cell for cell in series[~missing] if _is_fine(cell)), None)
@@ -90,8 +91,8 @@ def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> 
         codes = keys.astype(np.int8)
         codes[missing] = -1
         return ColumnCells(family, np.arange(2), missing, codes)
-    if markers.numbers:
-        missing = missing | markers.match(keys, family)
+    if markers.numbers or (markers.strings and family in INSTANTS):
+        missing = missing | _marked(keys, markers, family, dtype, unit)
     if family == "float":
         missing = missing | np.isnan(keys)
         infinite = np.isinf(keys)
@@ -113,15 +114,22 @@ def _read_category(series: pd.Series, markers: Markers, unit: str | None) -> Col
     if categories.isna().any():
         raise RefusedError("unsupported", "a missing value among the categories")
     codes = series.cat.codes.to_numpy()
-    keys = inner.per_cell()
-    return _mark(ColumnCells(inner.family, keys, codes < 0, codes), markers, "never")
+    keys, family = inner.per_cell(), inner.family
+    hit = _marked(keys, markers, family, categories.dtype, unit)
+    return _mark(ColumnCells(family, keys, codes < 0, codes), markers, "never", hit)
 
 
-def _mark(cells: ColumnCells, markers: Markers, parse: str) -> ColumnCells:
-    """Mark the markers among coded cells, and read numbers from strings if asked."""
+def _marked(keys: np.ndarray, markers: Markers, family: str, dtype: Dtype, unit: str | None) -> np.ndarray:
+    """Mask of the keys that are markers; dates and times are counted in the unit, by default the dtype's."""
+    if family not in INSTANTS:
+        return markers.match(keys, family)
+    return markers.match(keys, family, unit or unit_of(dtype, family), zone_of(dtype))
+
+
+def _mark(cells: ColumnCells, markers: Markers, parse: str, hit: np.ndarray) -> ColumnCells:
+    """Mark the cells whose keys are hit by a marker, and read numbers from strings if asked."""
     assert cells.codes is not None
     codes, keys = cells.codes, cells.keys
-    hit = markers.match(keys, cells.family)
     if hit.any():
         # The array has one more element than there are keys, so that code -1 selects -1.
         codes, keys = np.append(np.where(hit, -1, np.cumsum(~hit) - 1), -1)[codes], keys[~hit]

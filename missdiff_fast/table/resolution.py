@@ -77,7 +77,7 @@ class Resolution:
         elif unit:
             local = _to_local(distinct, zone, unit)
             sizes = [seconds * _UNITS[unit] for seconds in _STEPS]
-            sizes += [_UNITS[unit] // parts for parts in (1, 10**3, 10**6) if _UNITS[unit] >= parts]
+            sizes += [_UNITS[unit] // 10**digits for digits in range(10) if _UNITS[unit] >= 10**digits]
             step = next((size for size in sizes if not (local % size).any()), 1)
         name = str(distinct.dtype)
         centre = distinct[len(distinct) // 2].item()

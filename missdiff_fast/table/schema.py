@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from missdiff_fast.errors import DataError, DataTypeError, Structured
-from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Remedy, RenameColumns
+from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Pass, Remedy, RenameColumns
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.dtypes import Dtype
 
@@ -33,6 +33,8 @@ class Column:
         The family of its cells; see `missdiff_fast.table.dtypes`.
     parsed : bool
         Whether the frame held its numbers as strings among which missing values were marked.
+    form : str
+        The form of its dates in the text file that the frame was read from (see `missdiff_fast.table.dates`), else "".
     """
 
     name: Name
@@ -40,6 +42,7 @@ class Column:
     dtype: Dtype
     family: str
     parsed: bool = False
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,21 @@ class Schema:
         """The names of the constant columns, which are not in the layout."""
         return self._named("constant")
 
+    @property
+    def forms(self) -> dict[Hashable, str]:
+        """The forms of the dates that were read from text, by the column's name."""
+        return {column.name: column.form for column in self.columns if column.form}
+
+    def with_forms(self, forms: Mapping[Hashable, str]) -> Schema:
+        """The schema with the forms of its columns of dates; those of other columns are passed over."""
+        dates = ("datetime", "zoned")
+        return Schema(
+            tuple(
+                replace(column, form=forms.get(column.name, "") if column.family in dates else "")
+                for column in self.columns
+            )
+        )
+
     def _named(self, kind: str) -> tuple[Name, ...]:
         return tuple(column.name for column in self.columns if column.kind == kind)
 
@@ -139,6 +157,8 @@ def as_names(columns: object) -> list[Any] | None:
 
 _DATES = Convert("datetime", when="if it holds dates")
 _DROP = Drop(())  # of the columns that are refused
+# Of the texts at fault.
+_MARKS = Pass("missing_values", (), goal="name them,", when="if the texts stand for missing cells")
 # The message for columns refused for one kind of fault: error type, problem, remedies.
 _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
     "unsupported": (DataTypeError, "can't be taken", (Convert("plain"), _DROP)),
@@ -149,6 +169,7 @@ _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
         (Do("rescale them"), Convert("coarser unit"), _DROP),
     ),
     "zones": (DataTypeError, "holds datetimes with time zones as Python objects", (Convert("utc"),)),
+    "zone": (DataTypeError, "has a time zone that has no name", (Convert("utc"), _DROP)),
     "fine": (
         DataError,
         "holds nanoseconds as Python objects, which are read to the microsecond",
@@ -158,6 +179,11 @@ _FAULTS: dict[str, tuple[type[Structured], str, tuple[Remedy, ...]]] = {
     "infinite": (DataError, "has infinite values", (Do("replace them"), Do("make them missing"))),
     "wide": (DataError, "has a range beyond float64", (Do("rescale the column"), _DROP)),
     "empty": (DataError, "has no observed cell", (_DROP,)),
+    "texts": (
+        DataError,
+        "holds texts among its numbers or dates, so that each of these is a category",
+        (_MARKS, Do("write numbers or dates in their place"), _DROP),
+    ),
     "cardinality": (
         DataError,
         "has too many categories",
@@ -175,11 +201,11 @@ class Refusals:
     """Collects refused columns, so that one error names all of a kind."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[tuple[Name, str]]] = {}
+        self._found: dict[str, list[tuple[Name, RefusedError]]] = {}
 
     def add(self, name: Name, refused: RefusedError) -> None:
         """Note a column and its fault."""
-        self._found.setdefault(refused.kind, []).append((name, refused.detail))
+        self._found.setdefault(refused.kind, []).append((name, refused))
 
     def only(self, kind: str) -> bool:
         """Whether all faults are of one kind."""
@@ -191,10 +217,12 @@ class Refusals:
         for kind, (error, wrong, remedies) in reversed(_FAULTS.items()):
             columns = self._found.get(kind)
             if columns:
-                each = "; ".join(f"{name!r}{f' ({detail})' if detail else ''}" for name, detail in columns)
+                each = "; ".join(f"{name!r}{f' ({one.detail})' if one.detail else ''}" for name, one in columns)
                 wrong = wrong if len(columns) == 1 else _plural(wrong)
                 names = tuple(name for name, _ in columns)
-                remedy = [Drop(names) if one is _DROP else one for one in remedies]
+                texts = list(dict.fromkeys(text for _, one in columns for text in one.texts))
+                remedy = [Drop(names) if one is _DROP else one for one in remedies if one is not _MARKS or texts]
+                remedy = [replace(_MARKS, value=texts) if one is _MARKS else one for one in remedy]
                 problem = f"column{'s' if len(columns) > 1 else ''} {each} {wrong}"
                 faults = [error(kind, problem, columns=names, remedy=remedy, also=faults)]
         if faults:

@@ -38,6 +38,8 @@ def write_state(
             "family": column.family,
             "parsed": column.parsed,
         }
+        if column.form:
+            entry["form"] = column.form
         if isinstance(coder, Continuous):
             entry |= _write_continuous(coder, f"columns.{position}", tensors)
         else:
@@ -91,7 +93,7 @@ def _read_column(position: int, entry: dict[str, Any], tensors: Mapping[str, Ten
     _require(kind in _KINDS, f"column {name!r} is of kind {kind!r}")
     _require(family in _FAMILIES, f"column {name!r} is of family {family!r}")
     dtype = dtype_from_json(entry["dtype"])
-    column = Column(name, kind, dtype, family, bool(entry["parsed"]))
+    column = Column(name, kind, dtype, family, bool(entry["parsed"]), str(entry.get("form", "")))
     if kind != "continuous":
         keys = np.array(entry["keys"], dtype=key_dtype(dtype, family))
         _require(

@@ -10,7 +10,9 @@ import pandas as pd
 from missdiff_fast.errors import DataError, DataTypeError, argument_error
 from missdiff_fast.remedies import Convert, Do, Drop
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
+from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
+from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.reading import read_cells
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema, as_names, check_frame
@@ -96,8 +98,9 @@ def read_frame(
     categorical_columns : sequence of str or int, optional
         Columns whose strings stay strings even if all are numbers.
     missing_values : sequence of str or number
-        Further values that mark a missing cell: strings among strings, numbers among numbers. Where all other strings
-        of a column are numbers, the column is read as numbers.
+        Further values that mark a missing cell: strings among strings, and among the dates, times and durations that
+        they write; numbers among numbers. Where all other strings of a column are numbers, the column is read as
+        numbers.
     verbose : bool
         Whether to show progress on stderr, where that is a terminal and it takes more than two seconds.
 
@@ -155,7 +158,7 @@ def read_learnt(
     cells.check()
     wrong = {
         name: f"column {name!r} has {found.family} cells (dtype {columns[name].dtype}), but {schema[name].family} "
-        f"ones (dtype {schema[name].dtype}) in fit"
+        f"ones (dtype {schema[name].dtype}) in fit{_odd(found)}"
         for name, found in cells.found.items()
         if not _agree(found, schema[name])
     }
@@ -197,6 +200,13 @@ def _read_columns(
                 found[name] = result
             bar.update()
     return found, refused
+
+
+def _odd(cells: ColumnCells) -> str:
+    """The first of the texts that make strings of a column; "" if there is none."""
+    texts = cells.distinct[0].tolist() if cells.family == "string" else []
+    odd = next((text for text in texts if not (read_numbers([text.strip()]) is not None or DATE.fullmatch(text))), None)
+    return "" if odd is None else f", and {odd!r} is none"
 
 
 def _agree(cells: ColumnCells, column: Column) -> bool:

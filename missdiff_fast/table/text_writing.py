@@ -14,6 +14,7 @@ import pandas as pd
 
 from missdiff_fast.errors import DataWarning
 from missdiff_fast.remedies import Do
+from missdiff_fast.table.dates import as_text
 from missdiff_fast.table.dtypes import family_of
 from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted
 from missdiff_fast.table.files import DELIMITED
@@ -39,6 +40,7 @@ def write_delimited(frame: pd.DataFrame, stream: IO[str], separator: str = ",") 
     DE,2.0
     ,3.0
     """
+    frame = as_text(frame)
     columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
     texts = [_is_text(column) for column in columns]
     times = [not text and _has_times(column) for column, text in zip(columns, texts, strict=True)]
@@ -153,7 +155,8 @@ class Rewriter:
         Parameters
         ----------
         table : DataFrame
-            The rows and columns of the frame that was read, with other cells.
+            The rows and columns of the frame that was read, with other cells; dates have their forms
+            (`missdiff_fast.table.dates.with_forms`).
         stream : text stream
             Where to write it, without translation of line ends.
         separator : str
@@ -199,7 +202,8 @@ class Rewriter:
             pair = [np.asarray(column[same].astype(object)) for column in (before.array, after.array)]
             same[same] = pair[0] == pair[1]
             rows[place] = np.flatnonzero(present & ~same if keep_missing else ~same)
-        filled = {place: table[self._frame.columns[place]].iloc[at] for place, at in rows.items()}
+        shown = as_text(table)
+        filled = {place: shown[self._frame.columns[place]].iloc[at] for place, at in rows.items()}
         self._learn([place for place, values in filled.items() if values.notna().any()])
         empty = "" if len(self._frame.columns) > 1 else '""'  # an empty line is no row
         return {

@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> None:
         read_to_rewrite,
         rewrite,
     )
+    from missdiff_fast.table.dates import forms_of, with_forms
     from missdiff_fast.table.fields import MISSING_TEXTS
 
     if args.draws is None:
@@ -89,6 +90,7 @@ def run(args: argparse.Namespace) -> None:
         tables = model.impute_draws(table, args.draws, random_state=args.seed)
     for filled, output in zip(tables, outputs, strict=True):
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
+        filled = with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)})
         rewrite(filled, output, args.data, rewriter, as_written=kept, keep_missing=True)
 
 

@@ -57,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
 
     from missdiff_fast.cli.tables import check_table_output, known, markers, read_to_rewrite, rewrite
     from missdiff_fast.missingness import hide
+    from missdiff_fast.table.dates import forms_of, with_forms
 
     if not 0 < args.ratio < 1:
         raise UserError(f"--ratio must be greater than 0 and less than 1, got {args.ratio}")
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
         args.seed,
         **logistic,
     )
-    masked = pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)]
+    masked = with_forms(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], forms_of(frame))
     rewrite(masked, args.output, args.data, rewriter, as_written=kept)
 
 

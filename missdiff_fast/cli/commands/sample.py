@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> None:
     """Write synthetic rows."""
     from missdiff_fast.cli.given import parse_all_given
     from missdiff_fast.cli.tables import check_table_output, load, write
+    from missdiff_fast.table.dates import with_forms
 
     check_table_output(args.output, args.model)
     model = load(args)
@@ -58,4 +59,4 @@ def run(args: argparse.Namespace) -> None:
         first_row=args.first_row,
         random_state=args.seed,
     )
-    write(rows, args.output)
+    write(with_forms(rows, model.codec_.schema.forms), args.output)
