@@ -134,9 +134,9 @@ def test_many_marks_are_cut_short(warned) -> None:
     )
     marks, words = warned(f"{names}\n{first}\n{rows}\n10,11,12,13,high\n")
     assert "'?' in 4 cells of 4 columns ('a', 'b', 'c', ...): such" in marks
-    assert "'low' in 1 cell of column 'e'; " in words
+    assert "'high' in 1 cell of column 'e'; 'lost' in 1 cell" in words
     assert "; and 1 more: such" in words
-    assert "missing_values=['low', 'n.d.', 'lost', 'high']" in words, "all of them"
+    assert "missing_values=['high', 'lost', 'low', 'n.d.']" in words, "all of them"
 
 
 @pytest.mark.parametrize(
