@@ -19,13 +19,13 @@ from missdiff_fast._engine.history import History
 from missdiff_fast._engine.random import RandomState, check_seed, derive, make_key
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
-from missdiff_fast._parameters import Parameters, configure, from_json, most_categories, to_json
+from missdiff_fast._parameters import Parameters, configure, from_json, most_categories, to_json, treatments
 from missdiff_fast.config import AnyConfig, Config, from_dict
 from missdiff_fast.errors import DataWarning, argument_error
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.ops.reference import uniform
-from missdiff_fast.plan import Plan, make_plan, read_columns
+from missdiff_fast.plan import Plan, make_plan, read_treated
 from missdiff_fast.remedies import Do
 from missdiff_fast.table import Codec, EncodedTable, TableCells
 from missdiff_fast.table.aside import Asides
@@ -248,7 +248,8 @@ class MissDiff(Parameters):
             ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Drawn numbers are
             observed ones, except in columns that others determine (``relations_``), which are computed. Of columns that
             were not learnt (``set_aside_``) identifiers are fresh ones, the same in every draw of a row number, free
-            text is left out, and the others are empty.
+            text is left out, and the others are empty. Identifiers have no holes and do not repeat; those of a category
+            dtype have the dtype of the categories, and a dtype too narrow for them is widened.
 
         Raises
         ------
@@ -676,9 +677,9 @@ class MissDiff(Parameters):
         self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig
     ) -> tuple[Asides, Codec, EncodedTable, Holes]:
         """Learn columns and holes, and encode the rows; the cells are freed on return: training does not need them."""
-        cells, asides = read_columns(self, X)
+        cells, asides = read_treated(self, X)
         asides.check_any_learnt()
-        asides.warn()
+        asides.warn(treatments(self))
         cells = cells.without(asides.found)
         codec = Codec.fit(
             cells,

@@ -18,7 +18,7 @@ from missdiff_fast.table import TableCells, read_frame
 from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.columns import are_whole
-from missdiff_fast.table.dtypes import NUMBERS
+from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
 from missdiff_fast.table.identifiers import looks_like_date, looks_like_number, words
 from missdiff_fast.table.learning import learn_columns
 from missdiff_fast.table.relations import find_relations
@@ -46,7 +46,7 @@ class PlannedColumn:
     missing : float
         The share of its cells that are missing.
     distinct : int
-        How many distinct values its observed cells have.
+        How many distinct values its observed cells have; None if they could not be read.
     treatment : str
         "continuous", "categorical" or "constant" where it is learnt; "identifier", "text" or "empty" where it is set
         aside; "refused" where `fit` would raise.
@@ -57,7 +57,7 @@ class PlannedColumn:
     column: Name
     dtype: str
     missing: float
-    distinct: int
+    distinct: int | None
     treatment: str
     warnings: tuple[str, ...]
 
@@ -111,18 +111,19 @@ class Plan:
         for one in self.columns:
             set_here = one.treatment in _LEARNT
             line = f"{'' if set_here else '# '}{_toml(str(one.column))} = {_toml(one.treatment)}"
-            lines.append(line + (f"  # {' '.join('; '.join(one.warnings).split())}" if one.warnings else ""))
+            lines.append(line + (f"  # {_comment('; '.join(one.warnings))}" if one.warnings else ""))
         return "\n".join([*lines, ""])
 
     def __str__(self) -> str:
         """As a table."""
         frame = self.frame()
+        frame["distinct"] = ["-" if one.distinct is None else f"{one.distinct:,}" for one in self.columns]
         frame["missing"] = [f"{share:.0%}" if share else "-" for share in frame["missing"]]
         frame["warnings"] = ["; ".join(found) or "-" for found in frame["warnings"]]
         return f"{self.rows:,} rows, {len(self.columns)} columns\n{frame.to_string(index=False, max_colwidth=None)}"
 
 
-def read_columns(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCells, Asides]:
+def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCells, Asides]:
     """The cells of a table, and the columns that a model with these parameters sets aside."""
     chosen = treatments(parameters)
     categorical = as_names(parameters.categorical_columns) or []
@@ -141,7 +142,7 @@ def read_columns(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCell
 
 def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
     """See `missdiff_fast.MissDiff.plan`."""
-    cells, asides = read_columns(parameters, frame)
+    cells, asides = read_treated(parameters, frame)
     kinds, formulas, refused = _learn(parameters, cells.without(asides.found))
     kinds |= {name: aside.kind for name, aside in asides.found.items()}
     planned = []
@@ -149,7 +150,7 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
         column, treatment = cells.found.get(name), kinds.get(name, "refused")
         missing = float(frame[name].isna().mean() if column is None else column.missing.mean()) if len(frame) else 0.0
         warnings = [refused[name]] if name in refused else []
-        distinct = 0
+        distinct = None
         if column is not None:
             column = replace(column)  # its caches are freed with it
             distinct = len(column.distinct[0])
@@ -194,13 +195,17 @@ def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:
     if cells.missing.mean() > _MOSTLY_MISSING:
         yield f"{cells.missing.mean():.1%} of the cells are missing"
     if len(values) > 1 and counts.max() >= _ALMOST_CONSTANT * counts.sum():
-        yield f"almost constant: {values[counts.argmax()]} in {counts.max() / counts.sum():.2%} of the observed cells"
+        often = values[counts.argmax()]
+        value = (
+            "one value" if cells.family in INSTANTS else repr(often.item() if isinstance(often, np.generic) else often)
+        )
+        yield f"almost constant: {value} in {counts.max() / counts.sum():.2%} of the observed cells"
     if cells.family in NUMBERS and treatment in ("continuous", "categorical"):
         for sentinel, count in _sentinels(values, counts):
             yield f"{sentinel} may stand for missing cells ({count:,} of them)"
         if treatment == "continuous" and are_whole(values) and _CODES.intersection(words(str(name))):
             yield "may be a code, not an amount: then make it categorical"
-    if cells.family == "string":
+    if cells.family == "string" and treatment in ("categorical", "text"):
         yield from _warnings_of_texts(values.tolist())
 
 
@@ -217,13 +222,24 @@ def _warnings_of_texts(texts: Collection[str]) -> Iterator[str]:
 def _sentinels(values: np.ndarray, counts: np.ndarray) -> Iterator[tuple[int, int]]:
     """Values that may stand for a missing cell, far from the others, and how many cells have them."""
     order = np.argsort(values)
-    values, counts = values[order], counts[order]
-    if len(values) < 3:
+    values, counts = values[order].astype(float), counts[order]
+    low, high = 0, len(values)
+    while low < high and values[low] in _LOW_SENTINELS:
+        low += 1
+    while high > low and values[high - 1] in _HIGH_SENTINELS:
+        high -= 1
+    if high - low < 2:
         return
-    if float(values[0]) in _LOW_SENTINELS and values[1] >= 0:
-        yield int(values[0]), int(counts[0])
-    if float(values[-1]) in _HIGH_SENTINELS and counts[-1] > 1 and 2 * float(values[-2]) <= float(values[-1]):
-        yield int(values[-1]), int(counts[-1])
+    if values[low] >= 0:
+        yield from ((int(value), int(count)) for value, count in zip(values[:low], counts[:low], strict=True))
+    for value, count in zip(values[high:], counts[high:], strict=True):
+        if count > 1 and 2 * values[high - 1] <= value:
+            yield int(value), int(count)
+
+
+def _comment(text: str) -> str:
+    """A text in one line, without characters that TOML forbids."""
+    return "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
 
 
 def _toml(value: object) -> str:

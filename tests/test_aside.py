@@ -13,6 +13,7 @@ import pytest
 
 from missdiff_fast import MissDiff
 from missdiff_fast.errors import DataWarning
+from missdiff_fast.evaluate import overimputation
 from missdiff_fast.table import read_frame
 from missdiff_fast.table.aside import Asides
 
@@ -112,13 +113,11 @@ def test_repeated_identifiers_of_patients_are_found_by_their_name() -> None:
     "texts",
     [
         [f"Smith, John {number}" for number in range(40)],
-        [f"2024-{number % 12 + 1:02}-{number % 28 + 1:02}" for number in range(336)],
-        [f"{number}.5" for number in range(40)],
-        [*(f"{number}.5" for number in range(40)), "<0.1", "hemolysed"],
         ["x" * 70 + str(number) for number in range(40)],
         [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(100)],
+        [f"{'john' * (number % 9)}.{number}@example.org" for number in range(100)],
     ],
-    ids=["names", "dates", "numbers", "numbers and texts", "long", "no digits"],
+    ids=["names", "long", "no digits", "addresses"],
 )
 def test_texts_without_a_format_are_no_identifiers(texts: list[str]) -> None:
     texts = list(dict.fromkeys(texts))
@@ -165,13 +164,16 @@ def test_imputed_tables_keep_them_as_they_are(export: pd.DataFrame) -> None:
 
 def test_given_cells_stay(export: pd.DataFrame) -> None:
     model = fit(export)
-    known = pd.DataFrame({"patient_id": ["A1", None], "note": ["new", None], "sex": ["f", None], "death": ["?", None]})
+    known = pd.DataFrame({"patient_id": ["A1", None], "note": ["new", None], "sex": ["f", None], "row": [7, None]})
     rows = model.sample(given=known)
+    assert (rows["row"].dtype, rows["row"][0]) == (export["row"].dtype, 7)
     assert list(rows.columns) == list(export.columns)
     assert rows["patient_id"][0] == "A1"
     assert rows["patient_id"][1].startswith("MRN")
     assert rows["note"].tolist() == ["new", None]
-    assert model.sample(2, given={"row": 7})["row"].tolist() == [7, 7]
+    assert model.sample(2, given={"row": 7.0})["row"].tolist() == [7, 7]
+    with pytest.raises(ValueError, match="given value 'abc' of column 'row' can't be held by its dtype int64"):
+        model.sample(2, given={"row": "abc"})
 
 
 def test_saved_models_know_them(export: pd.DataFrame, tmp_path: Path) -> None:
@@ -218,7 +220,9 @@ class TestTreatments:
             "ward": "categorical",
         }
         assert set(model.set_aside_["column"]) == {"patient_id", "note", "death", "sex"}
-        assert fit(export, treatments={"ward": "identifier"}).sample(20)["ward"].is_unique
+        drawn = fit(export, treatments={"ward": "identifier"}).sample(20)["ward"]
+        assert drawn.is_unique
+        assert not set(drawn) & set(export["ward"])
         assert fit(export[:60], treatments={"note": "categorical"}).sample(3)["note"].isin(export["note"]).all()
 
     @pytest.mark.parametrize(
@@ -245,6 +249,63 @@ class TestTreatments:
     def test_two_arguments_may_not_differ(self, export: pd.DataFrame) -> None:
         with pytest.raises(ValueError, match="categorical_columns names it: give one of them"):
             MissDiff(categorical_columns=["row"], treatments={"row": "continuous"}, **SMALL).fit(export)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.arange(10**17, 10**17 + 120 * 16, 16), "float64"),
+        (np.arange(2**24 - 500, 2**24 - 380), "float32"),
+        (np.arange(120), "int8"),
+        (np.arange(31_000, 31_120), "int16"),
+        (np.arange(120), "uint8"),
+        (np.arange(2**63, 2**63 + 120, dtype=np.uint64), "uint64"),
+        (np.arange(10**18, 10**18 + 120), "int64[pyarrow]"),
+        (np.arange(120), object),
+        ([f"p{number}" for number in range(1000, 1120)], "string[pyarrow]"),
+        ([f"p{number}" for number in range(1000, 1120)], "category"),
+    ],
+)
+def test_fresh_identifiers_are_exact_in_every_dtype(values: Any, dtype: Any) -> None:
+    frame = pd.DataFrame({"id": pd.Series(values).astype(dtype), "x": np.arange(120) % 7})
+    model = fit(frame)
+    drawn = pd.concat([model.sample(300)["id"], model.sample(300, first_row=20_000)["id"]])
+    assert drawn.dtype == model.sample(1)["id"].dtype
+    assert drawn.is_unique
+    assert not set(drawn.tolist()) & set(frame["id"].tolist())
+
+
+def test_what_is_refused_can_be_set_aside(export: pd.DataFrame) -> None:
+    export["mixed"] = [1.5 if number % 2 else "x" for number in range(len(export))]
+    with pytest.raises((TypeError, ValueError), match="mixes types"):
+        fit(export)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        every = {"mixed": "text", "patient_id": "identifier", "note": "text", "row": "identifier", "death": "text"}
+        model = MissDiff(**SMALL, treatments=every).fit(export)  # what is set is not warned of
+    assert list(model.sample(2)) == ["patient_id", "age", "row", "death", "sex"]
+    assert model.impute(export)["mixed"].tolist() == export["mixed"].tolist()
+
+
+def test_categories_of_an_empty_column_are_not_saved(export: pd.DataFrame, tmp_path: Path) -> None:
+    export["empty"] = pd.Categorical([None] * len(export), categories=["John Smith"])
+    export["dates"] = pd.Categorical([None] * len(export), categories=[pd.Timestamp("2024-01-01").date()])
+    fit(export).save(tmp_path / "m")
+    assert b"John Smith" not in (tmp_path / "m").read_bytes()
+    assert MissDiff.load(tmp_path / "m").sample(2)[["empty", "dates"]].isna().all(axis=None)
+
+
+def test_many_such_columns_are_no_burden(export: pd.DataFrame) -> None:
+    wide = pd.concat([export, pd.DataFrame(np.nan, index=export.index, columns=[f"e{i}" for i in range(120)])], axis=1)
+    model = fit(wide)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.impute(wide).shape == model.sample(120, given={"note": "x"}).shape == wide.shape
+
+
+def test_overimputation_leaves_them_out(export: pd.DataFrame) -> None:
+    found = overimputation(fit(export), export, share=0.3, num_draws=3, random_state=0)
+    assert found["column"].tolist() == ["age", "sex"]
 
 
 def test_a_table_of_such_columns_alone_is_refused(export: pd.DataFrame) -> None:

@@ -29,8 +29,10 @@ FORMATS: dict[str, tuple[list[str], Callable[[str], object]]] = {
     "a suffix": ([f"{number:04}/24" for number in range(300)], lambda text: text.endswith("/24")),
     "lengths": (["a" * n + str(n) for n in range(1, 40)], str.isalnum),
     "two": (["a", "b"], str.isalnum),
-    "one": (["x-1"], lambda text: text.startswith("x-")),
-    "no letter of an alphabet": (["ä", "ö", "-"], str),
+    "one": (["x-1"], lambda text: text[1] == "-"),
+    "no letter of an alphabet": (["ä", "ö", "-"], lambda text: not set(text) - set("äö-")),
+    "hexadecimal letters": ([f"{a}{number:03}" for a in "ABC" for number in range(300)], lambda text: text[0] in "DEF"),
+    "an empty one": (["", "a1", "b2", "c3"], str.isalnum),
 }
 
 
@@ -43,6 +45,26 @@ def test_fresh_identifiers_are_distinct_and_never_observed(name: str) -> None:
     assert not set(drawn) & set(texts)
     assert all(fits(text) for text in drawn)
     assert Fresh.from_state(fresh.state()) == fresh
+
+
+@pytest.mark.parametrize("texts", [list("0123456789"), [str(number) for number in range(120)], ["7"], ["10", "11"]])
+def test_numbers_have_no_leading_zeros(texts: list[str]) -> None:
+    fresh = Fresh.of(texts, whole=True)
+    drawn = [fresh.text(number) for number in range(2000)]
+    assert all(text == str(int(text)) for text in drawn)
+    assert len(set(drawn)) == 2000
+    assert not set(drawn) & set(texts)
+
+
+def test_marks_of_missing_cells_are_avoided() -> None:
+    texts = [f"{number:03}" for number in range(500)]
+    avoided = ["600", "999", "?", "99999", "xyz"]
+    drawn = {Fresh.of(texts, avoid=avoided).text(number) for number in range(20_000)}
+    assert not drawn & set(avoided)
+
+
+def test_few_identifiers_are_not_told_by_their_format() -> None:
+    assert "john" not in "".join(Fresh.of(["john1", "john2", "annamaria"]).alphabets)
 
 
 def test_the_gap_is_entered_at_a_round_number() -> None:

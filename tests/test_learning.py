@@ -222,6 +222,21 @@ def test_not_a_number_inside_a_nullable_column_is_missing() -> None:
     assert missing_cells(frame).tolist() == [[True, False], [False] * 2, [False] * 2, [False] * 2]
 
 
+def ids(count: int = 100, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(np.arange(count) * 7 + 10**6)
+
+
+def test_identifiers_that_are_learnt_are_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    frame = pd.DataFrame({"id": ids(), "x": np.arange(100)[::-1], 0: ids(seed=1), "y": np.arange(100) % 9})
+    fit_codec(frame)
+    assert [str(warning.message) for warning in recwarn] == [
+        "columns 'id', 'x' look like identifiers: their values would stand in synthetic rows; if they are identifiers, "
+        "drop them, frame.drop(columns=['id', 'x'])"
+    ]
+    fit_codec(frame[["id", "y"]], categorical_columns=["id"])
+    assert len(recwarn) == 1
+
+
 def test_numbers_among_marks_are_exact() -> None:
     decimals = ["0.1257302210933933", "-0.1321048632913019", "0.6404226504432821", "?"]
     frame = pd.DataFrame(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -11,6 +12,11 @@ import pytest
 
 from missdiff_fast import MissDiff
 from missdiff_fast.plan import Plan
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def plan_of(frame: pd.DataFrame, **settings: Any) -> Plan:
@@ -38,6 +44,9 @@ COLUMNS: dict[str, tuple[Any, str, str]] = {
     "mixed": ([1.5 if number % 2 else "x" for number in ROWS], "refused", "mixes types"),
     "low sentinel": (np.where(ROWS % 9 == 0, -9.0, ROWS % 50), "continuous", f"-9 {SENTINELS}"),
     "high sentinel": (np.where(ROWS % 9 == 0, 999, ROWS % 50), "continuous", f"999 {SENTINELS}"),
+    "two sentinels": (np.where(ROWS % 9 < 2, -8.0 - ROWS % 9, ROWS % 50), "continuous", "-8 may stand for"),
+    "bounds": (np.where(ROWS % 9 == 0, 99, np.where(ROWS % 9 == 1, -1, ROWS % 98 - 5.0)), "continuous", ""),
+    "pressure": ([f"{number % 90 + 90}/{number % 70 + 50}" for number in ROWS], "text", ""),
     "no sentinel": (np.where(ROWS % 9 == 0, 99, ROWS % 90), "continuous", ""),
     "temperatures": (np.where(ROWS % 9 == 0, -9.0, ROWS % 50 - 8.0), "continuous", ""),
     "zip_code": (ROWS % 40 + 10_115, "continuous", "may be a code, not an amount: then make it categorical"),
@@ -53,8 +62,16 @@ def test_treatments_and_warnings(name: str) -> None:
     frame = pd.DataFrame({name: COLUMNS[name][0], "age": COLUMNS["age"][0], "sex": COLUMNS["sex"][0]})
     treatment, found = column(frame, name)
     assert treatment == COLUMNS[name][1]
-    assert len(found) == bool(COLUMNS[name][2])
-    assert all(COLUMNS[name][2] in text for text in found)
+    assert bool(found) == bool(COLUMNS[name][2])
+    assert COLUMNS[name][2] in "".join(found)
+
+
+def test_odd_texts_are_no_trouble_for_the_file() -> None:
+    frame = pd.DataFrame({'a "b".c\x7f': ["x\x01"] * 199 + ["y\n"], "x": ROWS % 9})
+    text = plan_of(frame).to_toml({"missing-values": ["\t", "ü"]})
+    parsed = tomllib.loads(text)
+    assert parsed == {"missing-values": ["\t", "ü"], "treatments": {'a "b".c\x7f': "categorical", "x": "continuous"}}
+    assert "almost constant" in text
 
 
 def test_columns_that_follow_from_others_are_told() -> None:

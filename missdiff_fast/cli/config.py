@@ -18,14 +18,15 @@ else:
 # Tables whose entries are values of a repeatable option, NAME=VALUE.
 _TABLES = {"treatments": "--treat", "settings": "--setting"}
 
-_ON_THE_COMMAND_LINE = ("config", "debug", "help", "setting", "treat")
+_ON_THE_COMMAND_LINE = ("config", "debug", "help", "output", "setting", "treat")
+_RIVALS = dict.fromkeys(("steps", "budget", "epochs"), ("steps", "budget", "epochs"))  # of which one can be given
 
 
 def apply_config(args: argparse.Namespace) -> None:
     """Give the options that the command line leaves out the values that ``args.config`` has.
 
     The keys are the names of the options, such as ``missing-values``. The tables ``treatments`` and ``settings`` hold
-    the values of --treat and --setting; what the command line gives comes after them, and so counts more.
+    the values of --treat and --setting. Lists are joined with those of the command line, whose options count more.
 
     Raises
     ------
@@ -39,6 +40,13 @@ def apply_config(args: argparse.Namespace) -> None:
         raise UserError(f"--config {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path} is no TOML file: {error}") from error
+    here = {
+        action.dest: getattr(args, action.dest)
+        for action in args.options.values()
+        if action.dest in args.on_command_line
+    }
+    left_out = {*here.get("categorical", ()), *here.get("drop", ())}
+    taken: dict[str, str] = {}
     for key, value in config.items():
         option = _TABLES.get(key, f"--{key}")
         action = args.options.get(option)
@@ -48,10 +56,19 @@ def apply_config(args: argparse.Namespace) -> None:
                 f"--config {path}: {key!r} is no option of a file; the file can have the tables "
                 f"{' and '.join(_TABLES)}, and {', '.join(name for name in known if name not in _ON_THE_COMMAND_LINE)}"
             )
-        given = getattr(args, action.dest)
+        rivals = _RIVALS.get(action.dest, (action.dest,))
+        other = next((taken[dest] for dest in rivals if dest in taken), None)
+        if other is not None:
+            raise UserError(f"--config {path}: {other!r} and {key!r} set the same; give one of them")
+        taken[action.dest] = key
         if key in _TABLES:
-            setattr(args, action.dest, [*_pairs(value, key, path), *given])
-        elif given == action.default:
+            pairs = _pairs(value, key, path)
+            if key == "treatments":
+                pairs = [pair for pair in pairs if pair.rpartition("=")[0] not in left_out]
+            setattr(args, action.dest, [*pairs, *getattr(args, action.dest)])
+        elif isinstance(action.default, list):
+            setattr(args, action.dest, [*_value(value, action, key, path), *here.get(action.dest, ())])
+        elif not args.on_command_line.intersection(rivals):
             setattr(args, action.dest, _value(value, action, key, path))
 
 
@@ -64,7 +81,10 @@ def _pairs(table: object, key: str, path: object) -> list[str]:
         if isinstance(value, Mapping):
             pairs += [f"{name}.{pair}" for pair in _pairs(value, key, path)]
         else:
-            pairs.append(f"{name}={value if isinstance(value, str) else json.dumps(value)}")
+            try:
+                pairs.append(f"{name}={value if isinstance(value, str) else json.dumps(value)}")
+            except TypeError:
+                raise UserError(f"--config {path}: {name!r} cannot be {value}") from None
     return pairs
 
 
@@ -75,7 +95,7 @@ def _value(value: object, action: argparse.Action, key: str, path: object) -> An
             raise UserError(f"--config {path}: {key!r} must be true or false, not {value!r}")
         return action.const if value else action.default
     if isinstance(action.default, list):
-        if not isinstance(value, list):
+        if not isinstance(value, list) or not all(type(one) in (str, int) for one in value):
             raise UserError(f"--config {path}: {key!r} must be a list of texts, not {value!r}")
         return [str(one) for one in value]
     if isinstance(value, (Mapping, bool, list)):

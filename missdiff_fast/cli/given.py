@@ -30,30 +30,32 @@ _NOUNS = {
 _ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 
 
-def parse_all_given(codec: Codec, texts: Sequence[str]) -> dict[Any, object]:
+def parse_all_given(codec: Codec, texts: Sequence[str], others: Sequence[Column] = ()) -> dict[Any, object]:
     """Parse several ``COL=VALUE``; ValueError as of `parse_given`, and if a column is given twice."""
     given: dict[Any, object] = {}
     for text in texts:
-        column, value = parse_given(codec, text)
+        column, value = parse_given(codec, text, others)
         if column in given:
             raise ValueError(f"--given {text!r}: column {column!r} has a value already; give each column once")
         given[column] = value
     return given
 
 
-def parse_given(codec: Codec, text: str) -> tuple[Any, object]:
+def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple[Any, object]:
     """Parse ``COL=VALUE`` into a column's name and a value of that column's type.
+
+    ``others`` are columns that the codec does not know.
 
     Raises
     ------
     ValueError
         There is no such column, or the value is not of its type or not one of its categories.
     """
-    schema = codec.schema
+    schema = [*codec.schema, *others]
     # A column's name may contain "=": take the longest that matches.
     matches = [column for column in schema if text.startswith(f"{column.name}=")]
     if not matches:
-        names = ", ".join(str(name) for name in schema.names)
+        names = ", ".join(str(column.name) for column in schema)
         wrong = f"there is no column {text.partition('=')[0]!r}" if "=" in text else "write COL=VALUE"
         raise ValueError(f"--given {text!r}: {wrong}; the columns are {names}")
     column = max(matches, key=lambda match: len(str(match.name)))

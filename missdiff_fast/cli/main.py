@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from missdiff_fast import _process
 from missdiff_fast.cli.errors import Wording, complain, print_error, show_warning
-from missdiff_fast.cli.parser import build_parser
+from missdiff_fast.cli.parser import build_parser, given_options
 from missdiff_fast.cli.signals import ignore_signals, interruptible
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
+    args.on_command_line = given_options(argv) if getattr(args, "config", None) else frozenset()
     wording = Wording(args.command, args.options)
     try:
         with warnings.catch_warnings():

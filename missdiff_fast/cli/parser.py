@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -37,6 +38,24 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_options(options, common)
         options.set_defaults(run=command.run, options=dict(options._option_string_actions))
     return parser
+
+
+def given_options(argv: Sequence[str] | None) -> frozenset[str]:
+    """The destinations of the options that the arguments give, as against their defaults.
+
+    Examples
+    --------
+    >>> sorted(given_options(["sample", "model.missdiff", "-n", "5", "--device", "auto"]))
+    ['command', 'device', 'model', 'num_rows']
+    """
+    parser = build_parser()
+    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    for command in commands.choices.values():
+        command._defaults.clear()
+        for action in command._actions:
+            action.default = argparse.SUPPRESS
+    parser._defaults.clear()
+    return frozenset(vars(parser.parse_args(argv)))
 
 
 class _Help(argparse.HelpFormatter):

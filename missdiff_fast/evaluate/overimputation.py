@@ -122,7 +122,8 @@ def overimputation(
     model : object
         With a method ``impute_draws(table, num_draws=, random_state=)``: a fitted `missdiff_fast.MissDiff`.
     table : DataFrame
-        With the columns that the model was fitted on, and with or without holes.
+        With the columns that the model was fitted on, and with or without holes. Columns that the model set aside are
+        left out.
     share : float
         Of the observed cells, to be hidden, independently of one another: in (0, 1).
     num_draws : int
@@ -163,8 +164,13 @@ def overimputation(
     if not 0 < share < 1:
         raise argument_error("share", f"must be greater than 0 and less than 1, got {share}", share)
     holes, observed = hide(table, "independent", share, random_state)
+    aside = set(getattr(model, "set_aside_", {"column": ()})["column"])
+    if aside:  # the model leaves their holes
+        observed = observed | np.array([name in aside for name in table.columns])
+        holes = table.where(observed)
     draws = model.impute_draws(holes, num_draws=num_draws, random_state=random_state)
-    return draw_scores(table, draws, observed | table.isna().to_numpy(), continuous)
+    scores = draw_scores(table, draws, observed | table.isna().to_numpy(), continuous)
+    return scores[~scores["column"].isin(aside)].reset_index(drop=True)
 
 
 def _range_in_deviations(column: pd.Series) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +12,28 @@ import pandas as pd
 
 from missdiff_fast.errors import DataError, DataWarning, argument_error
 from missdiff_fast.remedies import CapCategories, Convert, Do, Drop, Remedy, Treat
-from missdiff_fast.table.cells import ColumnCells
+from missdiff_fast.table.cells import ColumnCells, Markers
 from missdiff_fast.table.columns import are_whole
-from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_from_json, dtype_to_json, key_dtype, restore
+from missdiff_fast.table.dtypes import (
+    NUMBERS,
+    Dtype,
+    as_frame,
+    as_series,
+    dtype_from_json,
+    dtype_to_json,
+    key_dtype,
+    restore,
+)
 from missdiff_fast.table.fresh import Fresh
-from missdiff_fast.table.identifiers import are_identifiers, differ, is_identifier
+from missdiff_fast.table.given import in_dtype
+from missdiff_fast.table.identifiers import are_identifiers, differ, is_identifier, level_outside
 from missdiff_fast.table.odd_texts import texts_among_numbers
-from missdiff_fast.table.schema import Name, check_frame
+from missdiff_fast.table.schema import Column, Name, check_frame
 from missdiff_fast.table.table_cells import TableCells
 
 TREATMENTS = ("continuous", "categorical", "identifier", "text")
 FREE_TEXT = 10_000  # distinct texts
+_MOST_ROWS = 1_000_000  # for which a dtype must hold fresh identifiers
 
 
 @dataclass(frozen=True)
@@ -50,18 +60,37 @@ class Aside:
     seen: str
     fresh: Fresh | None = None
 
+    @property
+    def column(self) -> Column:
+        """The column as a schema would have it; identifiers that are numbers are integers."""
+        whole = self.fresh is not None and self.fresh.whole
+        return Column(self.name, self.kind, self.dtype, "integer" if whole else "string")
+
     def draw(self, rows: np.ndarray) -> pd.Series:
         """The cells of rows with these numbers, int64 ``[B]``: fresh identifiers, or missing cells."""
         if self.fresh is None:
             return pd.Series([None] * len(rows), dtype=self.dtype)
-        texts = [self.fresh.text(row) for row in rows.tolist()]
-        if not _is_number(self.dtype):
+        texts: list[Any] = [self.fresh.text(row) for row in rows.tolist()]
+        if not self.fresh.whole:
             return pd.Series(texts, dtype=self.dtype)
-        numbers = np.array([int(text) for text in texts], dtype=object)
-        try:
-            return pd.Series(restore(numbers.astype(key_dtype(self.dtype, _family(self.dtype))), self.dtype, "integer"))
-        except (OverflowError, ValueError, TypeError):  # longer than the dtype holds
-            return pd.Series(numbers.tolist())
+        keys = np.array([int(text) for text in texts], dtype=object)
+        if self.dtype != np.dtype(object):
+            keys = keys.astype(key_dtype(self.dtype, _family(self.dtype)))
+        return as_series(restore(keys, self.dtype, "integer"))
+
+    def known_first(self, known: pd.Series, drawn: pd.Series) -> pd.Series:
+        """Known cells, and drawn ones where none is known; ValueError if an identifier does not fit its dtype."""
+        if self.fresh is None:
+            return known
+        seen = known.notna().to_numpy()
+        if not seen.any():
+            return drawn
+        given = in_dtype(known[seen].rename(self.name), self.column)
+        if seen.all():
+            return given
+        cells = drawn.copy()
+        cells[seen] = given
+        return cells
 
     def state(self) -> dict[str, Any]:
         """As JSON, which `Asides.from_state` reads."""
@@ -118,9 +147,13 @@ class Asides:
         """
         _check(treatments, cells)
         found = {}
-        for name, column in cells.found.items():
+        for name in cells.columns:
             chosen = treatments.get(name, "categorical" if name in cells.categorical_columns else "")
-            aside = _aside(name, cells.columns[name].dtype, replace(column), chosen, max_categories)
+            if name in cells.found:
+                column = replace(cells.found[name])  # its caches are freed with it
+                aside = _aside(name, cells.columns[name].dtype, column, chosen, max_categories, cells.markers)
+            else:
+                aside = Aside(name, "text", np.dtype(object), "as set") if chosen == "text" else None
             if aside is not None:
                 found[name] = aside
         return cls(tuple(cells.columns), found)
@@ -142,12 +175,12 @@ class Asides:
             remedy = Do("name a column that is learnt")
             raise DataError("kind", problem, columns=[column], remedy=remedy)
 
-    def warn(self) -> None:
-        """Warn of each kind of column that is set aside, at the line outside of this package that called."""
+    def warn(self, treatments: Mapping[Name, str]) -> None:
+        """Warn of the columns whose treatment was not set, at the line outside of this package that called."""
         for kind in _WARNINGS:
-            columns = [aside for aside in self.found.values() if aside.kind == kind]
+            columns = [one for one in self.found.values() if one.kind == kind and one.name not in treatments]
             if columns:
-                warnings.warn(_warning(kind, columns), stacklevel=_level_outside())
+                warnings.warn(_warning(kind, columns), stacklevel=level_outside())
 
     def learnt(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame's other columns; errors of `missdiff_fast.table.schema.check_frame`."""
@@ -178,23 +211,22 @@ class Asides:
                 columns[name] = rows[name]
             elif known is not None or self.found[name].kind != "text":
                 drawn = self.found[name].draw(numbers).set_axis(rows.index)
-                columns[name] = drawn if known is None else _known_first(known, drawn)
-        return pd.DataFrame(columns, index=rows.index)
+                known = None if known is None else known.set_axis(rows.index)
+                columns[name] = drawn if known is None else self.found[name].known_first(known, drawn)
+        return as_frame(columns, rows.index)
 
     def carry(self, filled: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
         """A table whose learnt columns are filled, with the other columns of the frame as they are, in its order."""
         if not any(name in self.found for name in frame.columns):
             return filled
-        filled = filled.copy(deep=False)
-        for place, name in enumerate(frame.columns):
-            if name in self.found:
-                filled.insert(place, name, frame[name])
-        filled.columns = frame.columns
-        return filled
+        columns = {name: frame[name] if name in self.found else filled[name] for name in frame.columns}
+        result = as_frame(columns, filled.index)
+        result.columns = frame.columns
+        return result
 
     def texts(self) -> list[Name]:
         """The columns whose cells are texts."""
-        return [name for name, aside in self.found.items() if aside.kind != "empty" and not _is_number(aside.dtype)]
+        return [name for name, aside in self.found.items() if aside.kind != "empty" and aside.column.family == "string"]
 
     def frame(self) -> pd.DataFrame:
         """A row for each column that is set aside: ``column``, ``kind`` and ``seen``."""
@@ -252,56 +284,63 @@ def _check(treatments: Mapping[Name, str], cells: TableCells) -> None:
             raise DataError("treatments", problem, columns=[name], value=treatment, remedy=remedy)
 
 
-def _aside(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int) -> Aside | None:
+def _aside(
+    name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int, markers: Markers
+) -> Aside | None:
     """How a column is set aside; None if it is learnt."""
+    if isinstance(dtype, pd.CategoricalDtype) and (cells.family == "string" or chosen or cells.missing.all()):
+        dtype = dtype.categories.dtype  # without the categories, which are the table's own
     if cells.missing.all():
         return Aside(name, "empty", _holding_missing(dtype), "no observed cell")
     if chosen in ("continuous", "categorical"):
         return None
-    observed = int(np.count_nonzero(~cells.missing))
-    if isinstance(dtype, pd.CategoricalDtype):
-        if cells.family in NUMBERS and not chosen:
-            return None
-        dtype = dtype.categories.dtype  # without the categories, which are the table's texts
     if chosen == "text":
-        return Aside(name, "text", dtype, "as set")
+        return Aside(name, "text", np.dtype(object), "as set")
+    observed = int(np.count_nonzero(~cells.missing))
     if cells.family == "string":
         texts = cells.distinct[0].tolist()
         seen = f"{len(texts):,} distinct texts in {observed:,} cells"
-        if chosen == "identifier" or are_identifiers(name, texts, observed):
-            return Aside(name, "identifier", dtype, seen, Fresh.of(texts))
+        if any(texts) and (chosen == "identifier" or are_identifiers(name, texts, observed)):
+            return Aside(name, "identifier", dtype, seen, Fresh.of(texts, avoid=markers.strings))
         if texts_among_numbers(dict(zip(texts, cells.distinct[1].tolist(), strict=True))):
             return None  # limits or marks among numbers: their user must say what they are
         free = differ(len(texts), observed) or len(texts) > max(FREE_TEXT, max_categories)
-        return Aside(name, "text", dtype, seen) if free else None
-    if cells.family not in NUMBERS:
+        return Aside(name, "text", np.dtype(object), seen) if free else None
+    if cells.family not in NUMBERS or isinstance(dtype, pd.CategoricalDtype):
         return None
     distinct = cells.distinct[0]
     if chosen == "identifier" or is_identifier(name, cells.observed, len(distinct)):
-        if cells.parsed:
-            dtype = pd.Int64Dtype()
         seen = f"{len(distinct):,} distinct whole numbers in {observed:,} cells"
-        return Aside(name, "identifier", dtype, seen, Fresh.of([str(int(number)) for number in distinct.tolist()]))
+        avoid = [str(int(number)) for number in markers.numbers if number == number // 1 and number >= 0]
+        fresh = Fresh.of([str(int(number)) for number in distinct.tolist()], whole=True, avoid=avoid)
+        return Aside(name, "identifier", _holding(pd.Int64Dtype() if cells.parsed else dtype, fresh), seen, fresh)
     return None
 
 
-def _known_first(known: pd.Series, drawn: pd.Series) -> pd.Series:
-    """The known cells, and the drawn ones where none is known."""
-    known = known.set_axis(drawn.index)
-    if known.notna().all():
-        return known
-    return known.astype(object).where(known.notna(), drawn.astype(object)).infer_objects()
+def _holding(dtype: Dtype, fresh: Fresh) -> Dtype:
+    """The dtype if it holds a million fresh identifiers exactly, else one that does."""
+    if dtype == np.dtype(object):
+        return dtype
+    most = max(int(fresh.text(0)), int(fresh.text(_MOST_ROWS)))
+    kind = np.dtype(key_dtype(dtype, "integer")) if isinstance(dtype, pd.ArrowDtype) else np.dtype(str(dtype).lower())
+    reach = 2 ** (np.finfo(kind).nmant + 1) if kind.kind == "f" else np.iinfo(kind).max
+    if most <= reach:
+        return dtype
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "iu"
+    if most <= np.iinfo(np.int64).max:
+        return np.dtype(np.int64) if plain else pd.Int64Dtype()
+    return np.dtype(object)
 
 
 def _holding_missing(dtype: Dtype) -> Dtype:
-    """A dtype of the same kind that holds missing cells."""
+    """A dtype of the same kind that holds missing cells, and that a model file can name."""
     if isinstance(dtype, np.dtype) and dtype.kind in "iub":
         return pd.Series(dtype=dtype).convert_dtypes().dtype
+    try:
+        dtype_to_json(dtype)
+    except TypeError:
+        return np.dtype(object)
     return dtype
-
-
-def _is_number(dtype: Dtype) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(dtype))
 
 
 def _family(dtype: Dtype) -> str:
@@ -337,16 +376,7 @@ def _remedies(kind: str, columns: Sequence[Aside]) -> list[Remedy]:
     names = tuple(aside.name for aside in columns)
     if kind == "empty":
         return [Drop(names, when="to silence this")]
-    learnt = {aside.name: "continuous" if _is_number(aside.dtype) else "categorical" for aside in columns}
+    learnt = {one.name: "continuous" if one.column.family == "integer" else "categorical" for one in columns}
     if kind == "identifier":
         return [Treat(learnt, when="to learn them all the same" if len(names) > 1 else "to learn it all the same")]
     return [Convert("datetime", when="if it holds dates"), CapCategories(), Drop(names, when="to silence this")]
-
-
-def _level_outside() -> int:
-    """The stack level, seen from the caller, of the first frame that is not the package's own."""
-    frame, level = sys._getframe(1), 1
-    ours = ("missdiff_fast", "contextlib")  # which runs methods within `plain_settings`
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in ours:
-        frame, level = frame.f_back, level + 1
-    return level

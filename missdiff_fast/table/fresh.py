@@ -12,15 +12,16 @@ from typing import Any
 # A position of an identifier may have all characters of the first of these that holds those observed there.
 _ALPHABETS = (
     digits,
-    digits + "abcdef",
-    digits + "ABCDEF",
     ascii_lowercase,
     ascii_uppercase,
+    digits + "abcdef",
+    digits + "ABCDEF",
     digits + ascii_lowercase,
     digits + ascii_uppercase,
     ascii_uppercase + ascii_lowercase,
     digits + ascii_uppercase + ascii_lowercase,
 )
+_MANY = 10  # identifiers of which a shared character tells nothing
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Fresh:
         How many of the gap there are from it on.
     longest : int
         The greatest length of an observed identifier.
+    whole : bool
+        Whether the identifiers are numbers, which have no leading zeros.
 
     Examples
     --------
@@ -54,16 +57,28 @@ class Fresh:
     first: int
     count: int
     longest: int
+    whole: bool = False
 
     @classmethod
-    def of(cls, texts: Collection[str]) -> Fresh:
-        """Learn the format of a column's distinct identifiers, at least one."""
-        lengths = Counter(map(len, texts))
+    def of(cls, texts: Collection[str], *, whole: bool = False, avoid: Collection[str] = ()) -> Fresh:
+        """Learn the format of a column's distinct identifiers.
+
+        Parameters
+        ----------
+        texts : collection of str
+            The identifiers, one that is not empty at least.
+        whole : bool
+            Whether they are numbers.
+        avoid : collection of str
+            Further texts that no fresh identifier may be, such as marks of missing cells.
+        """
+        lengths = Counter(len(text) for text in texts if text)
         length = lengths.most_common(1)[0][0]
         usual = [text for text in texts if len(text) == length]
         alphabets = _alphabets(usual)
-        first, count = _gap(sorted(_number(text, alphabets) for text in usual), alphabets)
-        return cls(alphabets, first, count, max(lengths))
+        others = [text for text in avoid if len(text) == length and all(map(str.__contains__, alphabets, text))]
+        first, count = _gap(sorted({_number(text, alphabets) for text in (*usual, *others)}), alphabets)
+        return cls(alphabets, first, count, max(*lengths, *map(len, avoid), 0), whole)
 
     def text(self, number: int) -> str:
         """The fresh identifier of a number from 0."""
@@ -74,6 +89,8 @@ class Fresh:
         while True:
             more = (self.alphabets[varies],) * added
             alphabets = (*self.alphabets[: varies + 1], *more, *self.alphabets[varies + 1 :])
+            if self.whole:
+                alphabets = (alphabets[0].replace("0", "") or digits[1:], *alphabets[1:])
             if rest < (size := prod(map(len, alphabets))):
                 return _write(rest, alphabets)
             rest, added = rest - size, added + 1
@@ -98,17 +115,18 @@ class Fresh:
 def _alphabets(texts: list[str]) -> tuple[str, ...]:
     """The characters that each position of identifiers of one length may have."""
     seen = [set(characters) for characters in zip(*texts, strict=True)]
-    alphabets = [_alphabet(characters) for characters in seen]
-    if all(len(one) == 1 for one in alphabets):  # of a single identifier
-        alphabets[-1] = next((one for one in _ALPHABETS if seen[-1].issubset(one)), digits + alphabets[-1])
+    alphabets = [_alphabet(characters, many=len(texts) >= _MANY) for characters in seen]
+    if all(len(one) == 1 for one in alphabets):  # of marks alone
+        alphabets[-1] += digits
     varies = next(i for i, one in enumerate(alphabets) if len(one) > 1)
     if alphabets[varies].startswith("0") and "0" not in seen[varies]:  # numbers without leading zeros
         alphabets[varies] = alphabets[varies][1:]
     return tuple(alphabets)
 
 
-def _alphabet(seen: set[str]) -> str:
-    if len(seen) == 1:
+def _alphabet(seen: set[str], *, many: bool) -> str:
+    """The characters of a position at which these were seen; of a few identifiers a shared one is not kept."""
+    if len(seen) == 1 and (many or not seen.issubset(_ALPHABETS[-1])):
         return next(iter(seen))
     return next((one for one in _ALPHABETS if seen.issubset(one)), "".join(sorted(seen)))
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
+from missdiff_fast.errors import DataWarning
+from missdiff_fast.remedies import Drop
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.schema import Name
 
@@ -15,8 +20,9 @@ LEAST_COUNT = 100  # fewer numbers, or repeated identifiers, are never found
 LEAST_TEXTS, TEXT_SHARE = 30, 0.9
 REPEATED_SHARE = 0.05  # of distinct identifiers among the cells of a column named as those of patients are
 _LONGEST, _WITH_DIGITS, _MOST_AMOUNTS = 64, 0.9, 0.5
+_ONE_LENGTH = 0.2  # the share of identifiers that have the most frequent length; texts such as addresses have none
 _DIGIT, _SPACE = re.compile(r"\d"), re.compile(r"\s")
-_AMOUNT = re.compile(r"[<>]?=?[+-]?\d*([.,]\d+|\.)([eE][+-]?\d+)?|[<>]=?\d+")
+_AMOUNT = re.compile(r"[<>]?=?[+-]?\d*([.,]\d+|\.)([eE][+-]?\d+)?|[<>]=?\d+|\d{1,3}/\d{1,3}")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|\d{1,2}:\d\d(:\d\d.*)?")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -25,7 +31,9 @@ _LAST |= {"key", "index", "idx", "no", "nr", "nbr", "num", "number"}
 _OWNER = "patient|subject|participant|person|case|record|row|encounter|admission|visit|stay|sample|specimen|user"
 _WHOLE = re.compile(rf"({_OWNER})(id|no|nr|nbr|num|number|key|index)?|(hadm|icustay)id|rownames?")
 # Of these a row may have one that others have too: one patient has many rows.
-_REPEATED = re.compile(rf"({_OWNER})(id|no|nr|nbr|num|number|key)|(hadm|icustay)id|id|mrn|ssn|seqn")
+_REPEATED = re.compile(
+    rf"({_OWNER})(id|key)|(patient|subject|participant|person|case)(no|nr|nbr|num|number)|(hadm|icustay)id|id|mrn|ssn|seqn"
+)
 
 
 def is_identifier(name: Name, observed: np.ndarray, distinct: int) -> bool:
@@ -85,9 +93,35 @@ def are_identifiers(name: Name, texts: Sequence[str], observed: int) -> bool:
         return False
     if any(len(text) > _LONGEST or _SPACE.search(text) for text in texts):
         return False
+    if Counter(map(len, texts)).most_common(1)[0][1] < _ONE_LENGTH * len(texts):
+        return False
     amounts = sum(_AMOUNT.fullmatch(text) is not None or looks_like_date(text) for text in texts)
     with_digits = sum(_DIGIT.search(text) is not None for text in texts)
     return amounts < _MOST_AMOUNTS * len(texts) and with_digits >= _WITH_DIGITS * len(texts)
+
+
+def warn_of_identifiers(names: Sequence[Name]) -> None:
+    """Warn of columns that look like identifiers and are learnt, at the line outside this package that called."""
+    if not names:
+        return
+    each, several = ", ".join(map(repr, names)), len(names) > 1
+    if several:
+        problem = f"columns {each} look like identifiers: their values would stand in synthetic rows"
+        remedy = Drop(tuple(names), what="them", when="if they are identifiers")
+    else:
+        problem = f"column {each} looks like an identifier: its values would stand in synthetic rows"
+        remedy = Drop(tuple(names), what="it", when="if it is one")
+    warning = DataWarning("identifier", problem, columns=names, remedy=remedy, joint="; ")
+    warnings.warn(warning, stacklevel=level_outside())
+
+
+def level_outside() -> int:
+    """The stack level, seen from the caller, of the first frame that is not the package's own."""
+    frame, level = sys._getframe(1), 1
+    ours = ("missdiff_fast", "contextlib")  # which runs methods within `plain_settings`
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in ours:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def looks_like_date(text: str) -> bool:

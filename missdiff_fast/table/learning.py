@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from missdiff_fast.errors import argument_error
 from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json, with_plain_zone, zone_of
-from missdiff_fast.table.identifiers import differ
+from missdiff_fast.table.identifiers import differ, is_identifier, warn_of_identifiers
 from missdiff_fast.table.odd_texts import MOST_NAMED, listed, texts_among_numbers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema
@@ -30,7 +31,7 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
         rule = f"must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}"
         raise argument_error("max_categories", rule, max_categories)
 
-    def learn(name: Name) -> tuple[Column, Coder] | RefusedError:
+    def learn(name: Name) -> _Learnt | RefusedError:
         if name in cells.refused:
             return cells.refused[name]
         # A copy frees its caches with itself; the cells are kept for encoding.
@@ -42,24 +43,35 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
         except RefusedError as refused:
             return refused
 
-    refusals, columns, coders = Refusals(), list[Column](), list[Coder]()
+    refusals, columns, coders, identifiers = Refusals(), list[Column](), list[Coder](), list[Name]()
     with column_bar(len(names), "learning columns", verbose) as bar:
         for name, learnt in zip(names, in_threads(learn, names, len(cells)), strict=True):
             if isinstance(learnt, RefusedError):
                 refusals.add(name, learnt)
             else:
-                columns.append(learnt[0])
-                coders.append(learnt[1])
+                columns.append(learnt.column)
+                coders.append(learnt.coder)
+                if learnt.identifier:
+                    identifiers.append(name)
             bar.update()
     if not coders and refusals.only("empty"):
         raise ValueError("no cell of the frame is observed: give a table with observed cells")
     refusals.raise_any()
     if all(column.kind == "constant" for column in columns):
         raise ValueError("no column varies: each has one distinct observed value, so there is nothing to learn")
+    warn_of_identifiers(identifiers)
     return Schema(tuple(columns)), coders
 
 
-def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int) -> tuple[Column, Coder]:
+class _Learnt(NamedTuple):
+    """The learnt column and coder, and whether the column looks like an identifier."""
+
+    column: Column
+    coder: Coder
+    identifier: bool = False
+
+
+def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int) -> _Learnt:
     """Learn a column, which may be chosen to be "categorical" or "continuous"; RefusedError if it can't be taken."""
     if cells.missing.all():
         raise RefusedError("empty", "")
@@ -96,7 +108,9 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_catego
     else:
         kind = "continuous"
         coder = Continuous.fit(dtype, cells)
-    return Column(name, kind, dtype, family, cells.parsed), coder
+        identifier = family in NUMBERS and not chosen and is_identifier(name, cells.observed, len(distinct))
+        return _Learnt(Column(name, kind, dtype, family, cells.parsed), coder, identifier)
+    return _Learnt(Column(name, kind, dtype, family, cells.parsed), coder)
 
 
 def _refuse_texts_among_numbers(distinct: np.ndarray, counts: np.ndarray) -> None:

@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """The options that 'missdiff fit' needs to read the table in the same way."""
-    names = ("missing-values", "separator", "decimal", "encoding", "skip-rows", "categorical", "drop", "max-categories")
+    reading = ("missing-values", "keep-na", "separator", "decimal", "encoding", "skip-rows", "skip-line")
+    names = (*reading, "preset", "categorical", "drop", "max-categories")
     actions = {name: args.options[f"--{name}"] for name in names}
     given = {name: getattr(args, action.dest) for name, action in actions.items()}
     given = {name: value for name, value in given.items() if value != actions[name].default}

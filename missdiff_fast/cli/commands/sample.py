@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
 
     check_table_output(args.output, args.model)
     model = load(args)
-    given = parse_all_given(model.codec_, args.given)
+    given = parse_all_given(model.codec_, args.given, [aside.column for aside in model.asides_.found.values()])
     rows = model.sample(
         args.num_rows,
         given=given or None,
