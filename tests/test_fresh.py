@@ -52,6 +52,7 @@ def test_numbers_have_no_leading_zeros(texts: list[str]) -> None:
     fresh = Fresh.of(texts, whole=True)
     drawn = [fresh.text(number) for number in range(2000)]
     assert all(text == str(int(text)) for text in drawn)
+    assert Fresh.from_state(fresh.state()) == fresh
     assert len(set(drawn)) == 2000
     assert not set(drawn) & set(texts)
 

@@ -102,9 +102,8 @@ class Fresh:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Fresh:
         """From what `state` gave; ValueError, TypeError or KeyError if it does not hold together."""
-        fresh = cls(
-            tuple(map(str, state["alphabets"])), int(state["first"]), int(state["count"]), int(state["longest"])
-        )
+        first, count, longest = (int(state[name]) for name in ("first", "count", "longest"))
+        fresh = cls(tuple(map(str, state["alphabets"])), first, count, longest, bool(state["whole"]))
         size = prod(map(len, fresh.alphabets))
         fits = size > 1 and min(fresh.first, fresh.count) >= 0 and fresh.first + fresh.count <= size
         if not fits or fresh.longest < len(fresh.alphabets):
