@@ -52,6 +52,12 @@ class PlannedColumn:
         aside; "refused" where `fit` would raise.
     warnings : tuple of str
         What to look at before a fit.
+
+    Examples
+    --------
+    >>> from missdiff_fast import MissDiff
+    >>> MissDiff().plan(pd.DataFrame({"x": [1.5, None, 2.5, 7.0], "y": list("abab")})).columns[0]
+    PlannedColumn(column='x', dtype='float64', missing=0.25, distinct=3, treatment='continuous', warnings=())
     """
 
     column: Name
@@ -86,6 +92,8 @@ class Plan:
     "bmi" = "continuous"  # 999 may stand for missing cells (9 of them)
     "sex" = "categorical"
     <BLANKLINE>
+    >>> plan.frame()[["column", "missing"]].values.tolist(), plan.to_dict()["rows"]
+    ([['bmi', 0.0], ['sex', 0.25]], 36)
     """
 
     rows: int

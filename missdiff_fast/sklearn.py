@@ -38,7 +38,9 @@ _EXACT = 1 << 53  # up to here float64 holds every integer
 class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # type: ignore[misc]
     """Fill missing cells by `MissDiff`, in scikit-learn's pipelines, column transformers and searches.
 
-    It takes the keyword arguments of `missdiff_fast.MissDiff`, with the same defaults.
+    It takes the keyword arguments of `missdiff_fast.MissDiff`, with the same defaults. Columns that are not learnt (a
+    warning names them: identifiers, free text, columns without an observed cell) stay as they are, holes too; leave them
+    out where the next step takes no missing cells.
 
     Attributes
     ----------

@@ -168,7 +168,10 @@ def test_columns_that_are_not_learnt_are_shown_and_not_compared(
     assert shown == [["case", "identifier"], ["age", "continuous"], ["ward", "continuous"], ["note", "text"]]
     run("evaluate", export, tmp_path / "s.csv")
     told = capsys.readouterr()
-    assert "that a fit does not learn are not compared: 'case' (identifier), 'note' (text)" in told.err
+    assert (
+        "that a fit sets aside are not compared (--categorical COL compares one): 'case' (identifier), 'note' (text)"
+        in told.err
+    )
     compared = float(told.out.split("overall")[1].split()[0])
     run("evaluate", export, tmp_path / "s.csv", "--drop", "case", "--drop", "note")
     alone = capsys.readouterr()

@@ -49,7 +49,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what the columns are; see `missdiff_fast.cli.treatments.read_columns`."""
+    """Add the options that say what the columns are; see `missdiff_fast.cli.treatments.read_with_treatments`."""
     group = parser.add_argument_group("columns (by default found out from their cells)")
     group.add_argument(
         "--categorical",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def read_columns(args: argparse.Namespace) -> tuple[pd.DataFrame, dict[str, Any]]:
+def read_with_treatments(args: argparse.Namespace) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table without dropped columns, and the arguments of `missdiff_fast.MissDiff` that say what the others are."""
     missing_values, treatments = markers(args.missing_values), dict(map(_treatment, args.treat))
     as_text = [name for name, treatment in treatments.items() if treatment in ("identifier", "text")]

@@ -86,13 +86,13 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 def run(args: argparse.Namespace) -> None:
     """Train a model on a table and save it, also if Ctrl-C ends the training early."""
     from missdiff_fast.cli.tables import check_output, say
-    from missdiff_fast.cli.treatments import read_columns
+    from missdiff_fast.cli.treatments import read_with_treatments
 
     if args.config is not None:
         apply_config(args)
     check_output(args.output, args.data)
     settings = dict(map(_setting, args.setting))
-    frame, columns = read_columns(args)
+    frame, columns = read_with_treatments(args)
     holes = float(frame.isna().to_numpy().mean()) if frame.size else 0.0
     say(args, f"{args.data}: {len(frame):,} rows, {frame.shape[1]} columns, {holes:.1%} of the cells missing")
     from missdiff_fast.model import MissDiff

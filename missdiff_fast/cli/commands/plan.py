@@ -34,12 +34,12 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 def run(args: argparse.Namespace) -> None:
     """Print the plan of a fit, and write it."""
     from missdiff_fast.cli.tables import check_output, check_stdout
-    from missdiff_fast.cli.treatments import read_columns
+    from missdiff_fast.cli.treatments import read_with_treatments
 
     check_stdout()
     if args.output is not None:
         check_output(args.output, args.data)
-    frame, columns = read_columns(args)
+    frame, columns = read_with_treatments(args)
     from missdiff_fast.model import MissDiff
     from missdiff_fast.table.atomic import write_atomically
 
