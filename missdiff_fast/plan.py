@@ -24,8 +24,9 @@ from missdiff_fast.table.learning import learn_columns
 from missdiff_fast.table.relations import find_relations
 from missdiff_fast.table.schema import Name, as_names
 
-_LOW_SENTINELS = (-1, -7, -8, -9, -77, -88, -99, -777, -888, -999, -9999, -99999)
-_HIGH_SENTINELS = (99, 777, 888, 999, 7777, 8888, 9999, 99999, 999999)
+_LOW_SENTINELS = (-1, -7, -8, -9, -77, -88, -99, -99.9, -200, -777, -888, -999, -999.9, -9999, -99999)
+_HIGH_SENTINELS = (77, 88, 98, 99, 99.9, 777, 888, 998, 999, 999.9, 7777, 8888, 9998, 9999, 99999, 999999)
+_FEW = 12  # values of a scale, on which -1 may be one of them
 _CODES = frozenset(
     ("code", "codes", "zip", "zipcode", "postal", "postcode", "icd", "atc", "ndc", "loinc", "fips", "ward")
 )
@@ -78,6 +79,8 @@ class Plan:
         How many rows the table has.
     columns : tuple of PlannedColumn
         Its columns, in its order.
+    refusal : str
+        Why `fit` would raise for the table as a whole, such as that no column is left to learn; empty if it would not.
 
     Examples
     --------
@@ -98,6 +101,7 @@ class Plan:
 
     rows: int
     columns: tuple[PlannedColumn, ...]
+    refusal: str = ""
 
     def frame(self) -> pd.DataFrame:
         """A row for each column: ``column``, ``dtype``, ``missing``, ``distinct``, ``treatment`` and ``warnings``."""
@@ -109,7 +113,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as what JSON holds."""
-        return {"rows": self.rows, "columns": [{**asdict(one), "warnings": list(one.warnings)} for one in self.columns]}
+        columns = [{**asdict(one), "warnings": list(one.warnings)} for one in self.columns]
+        return {"rows": self.rows, "refusal": self.refusal, "columns": columns}
 
     def to_toml(self, options: Mapping[str, Any] | None = None) -> str:
         """The treatments as a file for ``missdiff fit --config``; ``options`` of that command come first in it."""
@@ -128,7 +133,9 @@ class Plan:
         frame["distinct"] = ["-" if one.distinct is None else f"{one.distinct:,}" for one in self.columns]
         frame["missing"] = [f"{share:.0%}" if share else "-" for share in frame["missing"]]
         frame["warnings"] = ["; ".join(found) or "-" for found in frame["warnings"]]
-        return f"{self.rows:,} rows, {len(self.columns)} columns\n{frame.to_string(index=False, max_colwidth=None)}"
+        table = frame.to_string(index=False, max_colwidth=None) if len(frame) else ""
+        refusal = f"\na fit would be refused: {self.refusal}" if self.refusal else ""
+        return f"{self.rows:,} rows, {len(self.columns)} columns\n{table}{refusal}"
 
 
 def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCells, Asides]:
@@ -166,7 +173,12 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
         if name in formulas:
             warnings.append(f"follows from others: {formulas[name]}")
         planned.append(PlannedColumn(name, str(frame[name].dtype), missing, distinct, treatment, tuple(warnings)))
-    return Plan(len(frame), tuple(planned))
+    refusal = "" if planned and len(frame) else "the table is empty"
+    try:
+        asides.check_any_learnt()
+    except ValueError as error:
+        refusal = refusal or str(error)
+    return Plan(len(frame), tuple(planned), refusal)
 
 
 def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], dict[Name, str], dict[Name, str]]:
@@ -227,7 +239,7 @@ def _warnings_of_texts(texts: Collection[str]) -> Iterator[str]:
         yield f"holds numbers in text{f', among texts such as {shown}' if strange else ''}"
 
 
-def _sentinels(values: np.ndarray, counts: np.ndarray) -> Iterator[tuple[int, int]]:
+def _sentinels(values: np.ndarray, counts: np.ndarray) -> Iterator[tuple[str, int]]:
     """Values that may stand for a missing cell, far from the others, and how many cells have them."""
     order = np.argsort(values)
     values, counts = values[order].astype(float), counts[order]
@@ -238,11 +250,15 @@ def _sentinels(values: np.ndarray, counts: np.ndarray) -> Iterator[tuple[int, in
         high -= 1
     if high - low < 2:
         return
-    if values[low] >= 0:
-        yield from ((int(value), int(count)) for value, count in zip(values[:low], counts[:low], strict=True))
+    rest = values[low:high]
+    scale = len(rest) < _FEW and bool((np.diff(rest) == 1).all())
+    far = rest[0] if rest[0] < 0 else 0.0
+    for value, count in zip(values[:low], counts[:low], strict=True):
+        if count > 1 and value <= 2 * far and not (value == -1 and scale):
+            yield f"{value:g}", int(count)
     for value, count in zip(values[high:], counts[high:], strict=True):
-        if count > 1 and 2 * values[high - 1] <= value:
-            yield int(value), int(count)
+        if count > 1 and 2 * rest[-1] <= value:
+            yield f"{value:g}", int(count)
 
 
 def _comment(text: str) -> str:

@@ -39,8 +39,8 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
     """Fill missing cells by `MissDiff`, in scikit-learn's pipelines, column transformers and searches.
 
     It takes the keyword arguments of `missdiff_fast.MissDiff`, with the same defaults. Columns that are not learnt (a
-    warning names them: identifiers, free text, columns without an observed cell) stay as they are, holes too; leave them
-    out where the next step takes no missing cells.
+    warning names them: identifiers, free text, columns without an observed cell) stay as they are, holes too: leave
+    them out where the next step takes no missing cells.
 
     Attributes
     ----------

@@ -57,6 +57,7 @@ def export() -> pd.DataFrame:
     [
         *("id", "ID", "hadm_id", "case.id", "patientId", "PatientID", "subjectid", "mrn", "patient_nbr", "subject"),
         *("index", "encounter_no", "sno", "stay-number", "PatientNumber", "eid"),
+        *("SUBJID", "USUBJID", "PATNO", "patid", "ID_patient", "hospital_number"),
     ],
 )
 def test_numbers_that_are_named_so_are_identifiers(name: str) -> None:
@@ -90,6 +91,10 @@ def test_identifiers_of_every_dtype(values: object) -> None:
         ("plasma_acid", ids()),
         ("income", ids()),
         ("times", np.arange(100.0)),
+        ("year", np.arange(1800, 1999)),
+        ("platelet_number", ids()),
+        ("lesion_no", ids()),
+        ("refractive_index", ids()),
         ("sequence with a gap", np.r_[:50, 51:101]),
         (3, ids()),
         ("code", [f"c{number % 60}" for number in range(120)]),
@@ -102,11 +107,14 @@ def test_other_columns_are_learnt(name: str | int, values: Any) -> None:
 
 def test_repeated_identifiers_of_patients_are_found_by_their_name() -> None:
     visits = np.repeat(ids(150), 4)
-    assert kinds(pd.DataFrame({"patient_nbr": visits, "id": visits, "seqn": visits.astype(str)})) == {
-        "patient_nbr": "identifier",
-        "id": "identifier",
-        "seqn": "identifier",
+    texts = {
+        "ssn": [f"{number % 1000:03}-{number % 100:02}-{number % 10000:04}" for number in visits],
+        "patient_id": [f"{number % 1000:03} {number % 999:03}" for number in visits],
+        "mrn": [f"{number}.5" for number in visits],
+        "USUBJID": [f"Smith_{number}" for number in visits],
     }
+    frame = pd.DataFrame({"patient_nbr": visits, "id": visits, "patient": visits, "SUBJID": visits, **texts})
+    assert set(kinds(frame).items()) == {(name, "identifier") for name in frame}
 
 
 @pytest.mark.parametrize(
@@ -115,9 +123,11 @@ def test_repeated_identifiers_of_patients_are_found_by_their_name() -> None:
         [f"Smith, John {number}" for number in range(40)],
         ["x" * 70 + str(number) for number in range(40)],
         [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(100)],
+        [f"{number * 7}mg" for number in range(100)],
+        [f"1:{number * 7}" for number in range(100)],
         [f"{'john' * (number % 9)}.{number}@example.org" for number in range(100)],
     ],
-    ids=["names", "long", "no digits", "addresses"],
+    ids=["names", "long", "no digits", "doses", "titres", "addresses"],
 )
 def test_texts_without_a_format_are_no_identifiers(texts: list[str]) -> None:
     texts = list(dict.fromkeys(texts))

@@ -45,6 +45,8 @@ COLUMNS: dict[str, tuple[Any, str, str]] = {
     "low sentinel": (np.where(ROWS % 9 == 0, -9.0, ROWS % 50), "continuous", f"-9 {SENTINELS}"),
     "high sentinel": (np.where(ROWS % 9 == 0, 999, ROWS % 50), "continuous", f"999 {SENTINELS}"),
     "two sentinels": (np.where(ROWS % 9 < 2, -8.0 - ROWS % 9, ROWS % 50), "continuous", "-8 may stand for"),
+    "scale": (ROWS % 7 - 1.0, "continuous", ""),
+    "laboratory": (np.where(ROWS % 9 == 0, -999.0, ROWS % 50 - 8.0), "continuous", "-999 may stand for"),
     "bounds": (np.where(ROWS % 9 == 0, 99, np.where(ROWS % 9 == 1, -1, ROWS % 98 - 5.0)), "continuous", ""),
     "pressure": ([f"{number % 90 + 90}/{number % 70 + 50}" for number in ROWS], "text", ""),
     "no sentinel": (np.where(ROWS % 9 == 0, 99, ROWS % 90), "continuous", ""),
@@ -111,4 +113,7 @@ def test_tables_of_few_columns_have_plans() -> None:
     assert column(pd.DataFrame({"x": [None, None]}), "x") == ("empty", ())
     assert column(pd.DataFrame({"x": [1, 1]}), "x")[0] == "refused"
     assert plan_of(pd.DataFrame({"x": []})).columns[0].treatment == "empty"
+    assert plan_of(pd.DataFrame({"x": []})).refusal == "the table is empty"
+    alone = plan_of(pd.DataFrame({"id": [f"P{number:03}" for number in range(99)], "e": [None] * 99}))
+    assert "a fit would be refused: no column can be learnt: 'id' is identifier, 'e' is empty; give" in str(alone)
     assert plan_of(np.random.default_rng(0).normal(size=(9, 2))).frame()["column"].tolist() == ["x0", "x1"]  # type: ignore[arg-type]

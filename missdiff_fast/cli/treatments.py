@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 def read_with_treatments(args: argparse.Namespace) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table without dropped columns, and the arguments of `missdiff_fast.MissDiff` that say what the others are."""
     missing_values, treatments = markers(args.missing_values), dict(map(_treatment, args.treat))
-    as_text = [name for name, treatment in treatments.items() if treatment in ("identifier", "text")]
+    as_text = [name for name, treatment in treatments.items() if treatment == "text"]
     # Codes read as text keep leading zeros; dropped columns read as text cause no warnings.
     frame = read(args, missing_values, [*args.categorical, *as_text, *args.drop])
     dropped = known(args.drop, frame, "--drop")
     frame = frame.drop(columns=dropped)
     warn_of_texts(frame[[name for name in frame.columns if name in args.categorical]], args.data.name, marks=True)
+    names: dict[str, Any] = {str(name): name for name in frame.columns}  # those of a Parquet file may be integers
     return frame, {
         "categorical_columns": args.categorical or None,
-        "treatments": {name: one for name, one in treatments.items() if name not in dropped} or None,
+        "treatments": {names.get(name, name): one for name, one in treatments.items() if name not in dropped} or None,
         "missing_values": missing_values,
         "max_categories": args.max_categories,
     }

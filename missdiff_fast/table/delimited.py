@@ -18,7 +18,7 @@ from missdiff_fast.remedies import Do, Pass
 from missdiff_fast.table.dates import read_dates, with_forms
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable
-from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
+from missdiff_fast.table.hints import padded_identifiers, warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
 from missdiff_fast.table.literals import EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.na_words import keep_na_words
 from missdiff_fast.table.schema import Name
@@ -165,7 +165,11 @@ def read_delimited(
         warn_of_unheld(others, source, decimal)
         numbers = list(others.select_dtypes("number").columns)
         if _has_zeros(table, separator, decimal):
-            warn_of_zeros(parse(numbers, numbers), source)
+            texts = parse(numbers, numbers)
+            for name in padded_identifiers(texts):
+                words = MISSING_TEXTS if name not in kept else ("",)
+                frame[name] = _tidied(texts.pop(name), (*words, *markers), decimal, parse=False)[0]
+            warn_of_zeros(texts, source)
     return with_forms(frame, forms), write
 
 

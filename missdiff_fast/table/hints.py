@@ -14,6 +14,7 @@ from missdiff_fast.errors import DataWarning
 from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
 from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
+from missdiff_fast.table.identifiers import are_identifiers
 from missdiff_fast.table.literals import find_unheld
 from missdiff_fast.table.odd_texts import (
     MOST_NAMED,
@@ -185,6 +186,17 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
                 remedies.append(Do("write one of the numbers with a decimal point", when=amounts))
             warning = DataWarning("unheld", problem, columns=[name], value=cells[0], remedy=remedies)
             warnings.warn(warning, stacklevel=_STACK)
+
+
+def padded_identifiers(texts: pd.DataFrame) -> list[str]:
+    """The columns of numbers that are identifiers with leading zeros; ``texts`` are their cells as written."""
+    found = list[str]()
+    for name in texts.columns:
+        cells = texts[name].dropna().astype(str).str.strip()
+        distinct = cells.unique().tolist()
+        if any(map(_PADDED.match, distinct)) and are_identifiers(name, distinct, len(cells)):
+            found.append(name)
+    return found
 
 
 def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:

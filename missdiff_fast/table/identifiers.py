@@ -22,18 +22,32 @@ REPEATED_SHARE = 0.05  # of distinct identifiers among the cells of a column nam
 _LONGEST, _WITH_DIGITS, _MOST_AMOUNTS = 64, 0.9, 0.5
 _ONE_LENGTH = 0.2  # the share of identifiers that have the most frequent length; texts such as addresses have none
 _DIGIT, _SPACE = re.compile(r"\d"), re.compile(r"\s")
-_AMOUNT = re.compile(r"[<>]?=?[+-]?\d*([.,]\d+|\.)([eE][+-]?\d+)?|[<>]=?\d+|\d{1,3}/\d{1,3}")
+# Numbers with a sign, decimals, a unit or a currency; two joined by a stroke or a colon, as blood pressures and titres.
+_AMOUNT = re.compile(
+    r"[<>]?=?[+-]?\d*([.,]\d+|\.)([eE][+-]?\d+)?|[<>]=?\d+|\d{1,3}/\d{1,3}|\d+:\d+"
+    r"|[$€£] ?\d[\d.,]*|[+-]?\d+([.,]\d+)?[a-zA-Zµ%]{1,5}"
+)
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
-_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?|\d{1,2}:\d\d(:\d\d.*)?")
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))(\D.*)?|\d{1,2}:\d\d(:\d\d.*)?"
+)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LAST = frozenset(("id", "ids", "identifier", "eid", "pid", "uid", "uuid", "guid", "mrn", "ssn", "sno", "seqn"))
-_LAST |= {"key", "index", "idx", "no", "nr", "nbr", "num", "number"}
-_OWNER = "patient|subject|participant|person|case|record|row|encounter|admission|visit|stay|sample|specimen|user"
-_WHOLE = re.compile(rf"({_OWNER})(id|no|nr|nbr|num|number|key|index)?|(hadm|icustay)id|rownames?")
+_LAST = frozenset(("id", "ids", "identifier", "eid", "pid", "rid", "uid", "uuid", "guid", "mrn", "ssn", "sno", "seqn"))
+_LAST |= {"subjid", "usubjid", "patid", "ptid", "patno", "empi"}
+_PERSON = "patient|subject|participant|person"
+_OWNER = (
+    f"{_PERSON}|case|record|row|encounter|admission|visit|stay|sample|specimen|user|account|accession|claim|invoice"
+)
+_OWNER += "|hospital|insurance|nhs|chart|order|serial"
+_NUMBERED = "no|nr|nbr|num|number|key|index|idx"
+_WHOLE = re.compile(rf"({_OWNER})(id|{_NUMBERED})?|id({_PERSON})|(hadm|icustay)id|rownames?|{_NUMBERED}")
 # Of these a row may have one that others have too: one patient has many rows.
 _REPEATED = re.compile(
-    rf"({_OWNER})(id|key)|(patient|subject|participant|person|case)(no|nr|nbr|num|number)|(hadm|icustay)id|id|mrn|ssn|seqn"
+    rf"({_OWNER})(id|key)|({_PERSON}|case|nhs|insurance|hospital)(no|nr|nbr|num|number)|{_PERSON}|id({_PERSON})"
+    r"|(hadm|icustay)id|u?subjid|patid|ptid|patno|empi|[epru]?id|uuid|guid|mrn|ssn|seqn"
 )
+# Numbers without a gap under such names are times.
+_TIMES = frozenset(("year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "date", "age"))
 
 
 def is_identifier(name: Name, observed: np.ndarray, distinct: int) -> bool:
@@ -65,7 +79,7 @@ def is_identifier(name: Name, observed: np.ndarray, distinct: int) -> bool:
     if distinct < len(observed):
         return distinct >= REPEATED_SHARE * len(observed) and _names_owners(str(name))
     counted = observed.dtype.kind in "iu" and int(observed.max()) - int(observed.min()) == distinct - 1
-    return counted or _names_rows(str(name))
+    return (counted and not _TIMES.intersection(words(str(name)))) or _names_rows(str(name))
 
 
 def are_identifiers(name: Name, texts: Sequence[str], observed: int) -> bool:
@@ -87,11 +101,11 @@ def are_identifiers(name: Name, texts: Sequence[str], observed: int) -> bool:
     >>> are_identifiers("seen", [f"2024-01-{day:02}" for day in range(40)], 40)  # dates
     False
     """
-    if not differ(len(texts), observed) and not (
-        len(texts) >= max(LEAST_COUNT, REPEATED_SHARE * observed) and _names_owners(str(name))
-    ):
+    if any(len(text) > _LONGEST for text in texts):
         return False
-    if any(len(text) > _LONGEST or _SPACE.search(text) for text in texts):
+    if len(texts) >= max(LEAST_COUNT, REPEATED_SHARE * observed) and _names_owners(str(name)):
+        return True
+    if not differ(len(texts), observed) or any(_SPACE.search(text) for text in texts):
         return False
     if Counter(map(len, texts)).most_common(1)[0][1] < _ONE_LENGTH * len(texts):
         return False

@@ -55,8 +55,9 @@ def read_table(
     8601 dates or times, all or none with a zone (``2024-02-29``, ``2024-02-29 13:30:00``,
     ``2024-02-29T13:30:00.5+01:00``), and of durations as pandas writes them (``3 days 12:00:00``) are read as such;
     times of several offsets from UTC are in UTC. `write_table` writes such dates in the form that they were read in.
-    Thousands separators are not recognised: a column with them is strings. Whole numbers with missing cells are
-    float64, or where that would round them Int64 or UInt64; those beyond 64 bits are strings.
+    Identifiers with leading zeros are strings. Thousands separators are not recognised: a column with them is strings.
+    Whole numbers with missing cells are float64, or where that would round them Int64 or UInt64; those beyond 64 bits
+    are strings.
     Warnings report a header that looks like data, data that looks like a header, such as a line of units, numbers with
     leading zeros, texts that turn a column of numbers or dates into text (possible markers of missing cells, limits
     such as ``<0.1``, codes), and words such as ``NA`` that may be texts: beside empty cells, in quotes, or where all

@@ -149,7 +149,7 @@ def _not_compared(real: pd.DataFrame, args: argparse.Namespace) -> list[str]:
     names = [str(name) for name in found if name not in chosen]
     if names:
         each = ", ".join(f"{name!r} ({found[name].kind})" for name in names)
-        problem = f"columns of REAL that a fit sets aside are not compared (--categorical COL compares one): {each}"
+        problem = f"columns of REAL that a fit sets aside are not compared: {each}"
         remedy = Drop(tuple(names), when="to silence this")
         warnings.warn(DataWarning("aside", problem, columns=names, remedy=remedy, joint="; "), stacklevel=2)
     return names
