@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
-from missdiff_fast.table.identifiers import looks_like_date, looks_like_number, words
+from missdiff_fast.table.identifiers import looks_like_date, words
 from missdiff_fast.table.learning import learn_columns
+from missdiff_fast.table.odd_texts import listed, looks_numeric, texts_among_numbers
 from missdiff_fast.table.relations import find_relations
 from missdiff_fast.table.schema import Name, as_names
 
@@ -226,17 +227,16 @@ def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:
         if treatment == "continuous" and are_whole(values) and _CODES.intersection(words(str(name))):
             yield "may be a code, not an amount: then make it categorical"
     if cells.family == "string" and treatment in ("categorical", "text"):
-        yield from _warnings_of_texts(values.tolist())
+        yield from _warnings_of_texts(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
 
-def _warnings_of_texts(texts: Collection[str]) -> Iterator[str]:
-    if sum(map(looks_like_date, texts)) > _MOST_TEXTS * len(texts):
+def _warnings_of_texts(counts: Mapping[str, int]) -> Iterator[str]:
+    if sum(map(looks_like_date, counts)) > _MOST_TEXTS * len(counts):
         yield "holds dates in text"
-        return
-    strange = [text for text in texts if not looks_like_number(text)]
-    if len(strange) < _MOST_TEXTS * len(texts):
-        shown = ", ".join(map(repr, strange[:3]))
-        yield f"holds numbers in text{f', among texts such as {shown}' if strange else ''}"
+    elif texts := texts_among_numbers(counts):
+        yield f"holds texts among numbers or dates: {listed(texts)}"
+    elif all(map(looks_numeric, counts)):
+        yield "holds numbers in text"
 
 
 def _sentinels(values: np.ndarray, counts: np.ndarray) -> Iterator[tuple[str, int]]:

@@ -27,7 +27,6 @@ _AMOUNT = re.compile(
     r"[<>]?=?[+-]?\d*([.,]\d+|\.)([eE][+-]?\d+)?|[<>]=?\d+|\d{1,3}/\d{1,3}|\d+:\d+"
     r"|[$€£] ?\d[\d.,]*|[+-]?\d+([.,]\d+)?[a-zA-Zµ%]{1,5}"
 )
-_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))(\D.*)?|\d{1,2}:\d\d(:\d\d.*)?"
 )
@@ -141,11 +140,6 @@ def level_outside() -> int:
 def looks_like_date(text: str) -> bool:
     """Whether a text may be a date or a time, in any order of day, month and year."""
     return _DATE.fullmatch(text.strip()) is not None
-
-
-def looks_like_number(text: str) -> bool:
-    """Whether a text is a number, with a point or a comma as decimal mark."""
-    return _NUMBER.fullmatch(text.strip()) is not None
 
 
 def differ(distinct: int, observed: int) -> bool:
