@@ -24,7 +24,7 @@ def main() -> None:
 
     folder = Path(tempfile.mkdtemp())
     train, _ = census_split()
-    table, _ = hide(train.head(4000), "independent", 0.2, random_state=0)
+    table, _ = hide(train.head(2000), "independent", 0.2, random_state=0)
     table.to_csv(folder / "census.csv", index=False)
 
     table = pd.read_csv(folder / "census.csv").convert_dtypes(convert_string=False)

@@ -201,9 +201,9 @@ class MissDiff(Parameters):
         >>> table = pd.DataFrame({"patient_id": range(101, 221), "age": [31, 52, None, 47, 28, 66] * 20})
         >>> print(MissDiff().plan(table))
         120 rows, 2 columns
-            column   dtype missing  distinct  treatment warnings
-        patient_id   int64       -       120 identifier        -
-               age float64     17%         5 continuous        -
+            column   dtype missing distinct  treatment warnings
+        patient_id   int64       -      120 identifier        -
+               age float64     17%        5 continuous        -
         """
         configure(self)
         return make_plan(self, as_frame(X))

@@ -70,7 +70,8 @@ def test_orthogonal_matrices_have_singular_values_of_about_1() -> None:
 def test_every_change_trains_to_other_weights() -> None:
     variants, drawn = load("variants").VARIANTS, {}
     for name, variant in variants.items():
-        settings = {"training.steps": 130, "training.batch_size": 32, **variant.settings}
+        small = {"network.width": 16, "solver.steps": 3, "calibration.rounds": 1}
+        settings = {"training.steps": 130, "training.batch_size": 32, **small, **variant.settings}
         settings.pop("training.effort", None)
         with variant.change():
             drawn[name] = MissDiff(settings=settings, random_state=0, verbose=False).fit(_table())

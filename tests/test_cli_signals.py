@@ -88,7 +88,7 @@ class TestInterrupt:
         self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "out.csv").write_text("old")
-        monkeypatch.setattr(pd.DataFrame, "to_csv", raises(KeyboardInterrupt()))
+        monkeypatch.setattr("missdiff_fast.table.io.write_delimited", raises(KeyboardInterrupt()))
         assert main(["sample", model, "-n", "3", "-o", f"{tmp_path}/out.csv"]) == 130
         assert capsys.readouterr().err == "missdiff: interrupted\n"
         assert files(tmp_path) == ["out.csv"]
@@ -123,7 +123,9 @@ class TestInterrupt:
         monkeypatch.setattr(MissDiff, "save", save)
         word = "interrupted" if number == signal.SIGINT else "terminated"
         handlers = [signal.getsignal(each) for each in SIGNALS]
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # As in a shell; nohup ignores SIGHUP, and pytest handles SIGINT.
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        before = [signal.getsignal(each) for each in SIGNALS]
         assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
         told = f"missdiff: {word}: the model as trained so far (50 steps) is in {tmp_path}/m\n"
         assert capsys.readouterr().err == told
@@ -131,8 +133,9 @@ class TestInterrupt:
         (tmp_path / "m").unlink()
         monkeypatch.setattr("missdiff_fast.cli.signals.REPEAT_SECONDS", 0.0)  # as if it came a while later
         assert main(["fit", data, "-o", f"{tmp_path}/m"]) == 128 + number
-        signal.signal(signal.SIGINT, handlers[0])
-        assert [signal.getsignal(each) for each in SIGNALS] == handlers
+        assert [signal.getsignal(each) for each in SIGNALS] == before
+        for each, handler in zip(SIGNALS, handlers, strict=True):
+            signal.signal(each, handler)
         assert capsys.readouterr().err == f"missdiff: {word}\n"
         assert files(tmp_path) == []
 

@@ -52,7 +52,7 @@ def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
     names: dict[str, object] = {}
     for code in blocks(page):
         code = code.replace('budget="20s"', "steps=10")  # a budget and steps would both set the length
-        code = re.sub(r"\bsteps=\d{3,}", "steps=10", code)
+        code = re.sub(r"\bsteps=\d{3,}", "steps=10", code).replace("refits=5", "refits=2")
         exec(compile(code, name_of(page), "exec"), names)
     return names
 

@@ -34,8 +34,8 @@ def test_each_example_has_a_test() -> None:
 
 def test_complete_rows(tmp_path: Path) -> None:
     shown = run("complete_rows", tmp_path)
-    assert re.search(r"^12,\d{3} of 60,000 cells are missing in .*census\.csv$", shown, re.MULTILINE)
-    assert re.search(r"^0 of 60,000 cells are missing in .*synthetic\.csv$", shown, re.MULTILINE)
+    assert re.search(r"^[56],\d{3} of 30,000 cells are missing in .*census\.csv$", shown, re.MULTILINE)
+    assert re.search(r"^0 of 30,000 cells are missing in .*synthetic\.csv$", shown, re.MULTILINE)
 
 
 def test_pooled_mean(tmp_path: Path) -> None:

@@ -20,7 +20,13 @@ from missdiff_fast.table.text_writing import Rewriter, write_delimited
 def read(path: Path, **options: Any) -> tuple[pd.DataFrame, Rewriter]:
     """A table and its rewriter."""
     defaults: dict[str, Any] = {"separator": None, "decimal": None, "encoding": None, "missing_values": ()}
-    more: dict[str, Any] = {"header": True, "skip_rows": 0, "string_columns": (), "keep_na_columns": ()}
+    more: dict[str, Any] = {
+        "header": True,
+        "skip_rows": 0,
+        "skip_lines": (),
+        "string_columns": (),
+        "keep_na_columns": (),
+    }
     frame, written = read_written(path, **{**defaults, **more, "keep_blank_rows": True, **options})
     assert written is not None
     return frame, Rewriter(frame, written())

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-import missdiff_fast._engine.training as training_module
 import missdiff_fast._engine.visits as visits_module
-from missdiff_fast import MissDiff
 from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.phase import Phase
 from missdiff_fast._engine.training import _draw_batches
@@ -144,20 +140,3 @@ def test_batches_of_a_phase_follow_the_visits(any_backend: Backend) -> None:
     assert not left_out[rare, 1].any()
     assert not left_out[~rare].any()
     assert all((part.states != CLEAN).all() for part in parts)
-
-
-def test_rare_columns_keep_their_correlation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten columns that 2 % of the rows hold, all the same rows, beside five that all rows hold."""
-    random = np.random.default_rng(0)
-    factor = random.normal(size=(10_000, 1))
-    values = 0.7 * factor + random.normal(size=(10_000, 15)) * 0.51**0.5
-    values[:, 5:][random.random(10_000) > 0.02] = np.nan
-    table = pd.DataFrame(values).rename(columns=str)
-    pairs = np.triu_indices(15, 1)
-    off = []
-    for evenly in (False, True):
-        if evenly:
-            monkeypatch.setattr(training_module.Visits, "of", lambda *a, **_: None)
-        rows = MissDiff(random_state=0, steps=1500).fit(table).sample(10_000)
-        off.append(np.abs(rows.corr().to_numpy()[pairs] - 0.49).mean())
-    assert off[0] < 0.95 * off[1]

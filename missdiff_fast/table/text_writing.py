@@ -14,7 +14,7 @@ import pandas as pd
 
 from missdiff_fast.errors import DataWarning
 from missdiff_fast.remedies import Do
-from missdiff_fast.table.dates import as_text
+from missdiff_fast.table.dates import as_text, forms_of
 from missdiff_fast.table.dtypes import family_of
 from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted
 from missdiff_fast.table.files import DELIMITED
@@ -202,8 +202,11 @@ class Rewriter:
             pair = [np.asarray(column[same].astype(object)) for column in (before.array, after.array)]
             same[same] = pair[0] == pair[1]
             rows[place] = np.flatnonzero(present & ~same if keep_missing else ~same)
-        shown = as_text(table)
-        filled = {place: shown[self._frame.columns[place]].iloc[at] for place, at in rows.items()}
+        forms, shown = forms_of(table), as_text(table)
+        filled = {}
+        for place, at in rows.items():
+            name = self._frame.columns[place]
+            filled[place] = _shortened(shown[name].iloc[at], forms.get(name, ""))
         self._learn([place for place, values in filled.items() if values.notna().any()])
         empty = "" if len(self._frame.columns) > 1 else '""'  # an empty line is no row
         return {
@@ -229,6 +232,14 @@ class Rewriter:
                 pairs = zip(part.tolist(), columns[place], strict=True)
                 counts[place].update(compress(pairs, part.notna().tolist()))
         self._styles |= {place: _Style(count, self._written) for place, count in counts.items()}
+
+
+def _shortened(times: pd.Series, form: str) -> pd.Series:
+    """Times as text without zone, each no longer than its column's form if nothing is lost by it."""
+    if not form or not _is_text(times) or "Z" in form or "+" in form:
+        return times
+    length = len(form)
+    return times.map(lambda text: text[:length] if not text[length:].strip("T:.0") else text, na_action="ignore")
 
 
 def _pieces(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[list[str]]]]:
