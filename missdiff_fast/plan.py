@@ -1,4 +1,4 @@
-"""What a fit would do with each column of a table, told before any training."""
+"""Plans of fits: the treatment of each column of a table, and warnings, before any training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from missdiff_fast._parameters import Parameters, configure, most_categories, tr
 from missdiff_fast.config import Config
 from missdiff_fast.errors import Structured
 from missdiff_fast.table import TableCells, read_frame
-from missdiff_fast.table.aside import Asides
+from missdiff_fast.table.aside import TREATMENTS, Asides
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
@@ -32,7 +32,6 @@ _CODES = frozenset(
     ("code", "codes", "zip", "zipcode", "postal", "postcode", "icd", "atc", "ndc", "loinc", "fips", "ward")
 )
 _ALMOST_CONSTANT, _MOSTLY_MISSING, _MOST_TEXTS = 0.99, 0.9, 0.5
-_LEARNT = ("continuous", "categorical", "identifier", "text")  # what a file may set
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ class Plan:
         lines += [f"{name} = {_toml(value)}" for name, value in (options or {}).items()]
         lines += ["", "[treatments]"]
         for one in self.columns:
-            set_here = one.treatment in _LEARNT
+            set_here = one.treatment in TREATMENTS
             line = f"{'' if set_here else '# '}{_toml(str(one.column))} = {_toml(one.treatment)}"
             lines.append(line + (f"  # {_comment('; '.join(one.warnings))}" if one.warnings else ""))
         return "\n".join([*lines, ""])

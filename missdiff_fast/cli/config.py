@@ -17,7 +17,6 @@ else:
 
 # Tables whose entries are values of a repeatable option, NAME=VALUE.
 _TABLES = {"treatments": "--treat", "settings": "--setting"}
-
 _ON_THE_COMMAND_LINE = ("config", "debug", "help", "output", "setting", "treat")
 _RIVALS = dict.fromkeys(("steps", "budget", "epochs"), ("steps", "budget", "epochs"))  # of which one can be given
 

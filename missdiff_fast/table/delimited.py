@@ -89,7 +89,8 @@ def read_delimited(
     rows = replace(rows, blank=rows.blank & ~holes)
     table = join_lines(lines, ends, rows)
     own = [mark for mark in markers if large_number(mark) is None]
-    missing = {name: [*(MISSING_TEXTS if name not in kept else [""]), *own] for name in names}
+    empty_texts = {name: MISSING_TEXTS if name not in kept else ("",) for name in names}
+    missing = {name: [*texts, *own] for name, texts in empty_texts.items()}
 
     def parse(
         columns: Sequence[Name] | None, as_text: Collection[Name], na: Mapping[Any, list[str]] = missing
@@ -122,8 +123,7 @@ def read_delimited(
         frame[whole] = texts[whole]
     forms: dict[Hashable, str] = {}
     for name in frame.columns:
-        words = MISSING_TEXTS if name not in kept else ("",)
-        frame[name], form = _tidied(frame[name], (*words, *markers), decimal, parse=name not in strings)
+        frame[name], form = _tidied(frame[name], (*empty_texts[name], *markers), decimal, parse=name not in strings)
         if form:
             forms[name] = form
     frame = _without_empty_columns(frame, widths, rows, header, source)
@@ -167,8 +167,7 @@ def read_delimited(
         if _has_zeros(table, separator, decimal):
             texts = parse(numbers, numbers)
             for name in padded_identifiers(texts):
-                words = MISSING_TEXTS if name not in kept else ("",)
-                frame[name] = _tidied(texts.pop(name), (*words, *markers), decimal, parse=False)[0]
+                frame[name] = _tidied(texts.pop(name), (*empty_texts[name], *markers), decimal, parse=False)[0]
             warn_of_zeros(texts, source)
     return with_forms(frame, forms), write
 
