@@ -181,18 +181,15 @@ def _is_stream(path: Path) -> bool:
 
 def write(frame: pd.DataFrame, path: Path | None) -> None:
     """Write a table to a file, or as CSV to stdout."""
-    if path is None or (_is_stream(path) and not path.suffix) or file_kind(path)[0] not in BINARY:
+    if path is None or _is_bare(path) or file_kind(path)[0] not in BINARY:
         warn_of_empty_texts(frame)
     write_quietly(frame, path)
 
 
 def write_quietly(frame: pd.DataFrame, path: Path | None) -> None:
     """Write a table as `write` does, without a warning of empty texts."""
-    if path is None:
-        _write_to_stdout(lambda stream: write_delimited(frame, stream))
-    elif _is_stream(path) and not path.suffix:
-        with open(path, "w", encoding="utf-8", newline="") as stream:
-            write_delimited(frame, stream)
+    if path is None or _is_bare(path):
+        _write_text(path, lambda stream: write_delimited(frame, stream))
     else:
         write_any(frame, path)
 
@@ -221,8 +218,7 @@ def rewrite(
     as_written, keep_missing
         As of `Rewriter.write`.
     """
-    bare = path is None or (_is_stream(path) and not path.suffix)
-    target = ".csv" if bare or path is None else file_kind(path)[0]
+    target = ".csv" if path is None or _is_bare(path) else file_kind(path)[0]
     if rewriter is None or target in BINARY:
         write(frame, path)
         return
@@ -231,9 +227,19 @@ def rewrite(
     def write_cells(stream: IO[str]) -> None:
         rewriter.write(frame, stream, separator, as_written=as_written, keep_missing=keep_missing)
 
+    _write_text(path, write_cells)
+
+
+def _is_bare(path: Path) -> bool:
+    """Whether a path is a device or a pipe whose name tells no kind of file."""
+    return _is_stream(path) and not path.suffix
+
+
+def _write_text(path: Path | None, write_cells: Callable[[IO[str]], None]) -> None:
+    """Let a function write text to a file, a device or, for None, stdout."""
     if path is None:
         _write_to_stdout(write_cells)
-    elif bare:
+    elif _is_bare(path):
         with open(path, "w", encoding="utf-8", newline="") as stream:
             write_cells(stream)
     else:
