@@ -13,7 +13,7 @@ from missdiff_fast._estimator import BaseEstimator
 from missdiff_fast.config import AnyConfig, Config, override
 from missdiff_fast.config import preset as find_preset
 from missdiff_fast.config.effort import budget_seconds, effort_settings
-from missdiff_fast.errors import DataError, Text
+from missdiff_fast.errors import DataError, Text, argument_error
 from missdiff_fast.remedies import Argument, LeaveOut
 from missdiff_fast.table.schema import as_names
 
@@ -47,6 +47,7 @@ class Parameters(BaseEstimator):
         categorical_columns: Sequence[str | int] | None = None,
         treatments: Mapping[str | int, str] | None = None,
         missing_values: Sequence[object] = (),
+        structural_missing: str | None = None,
         max_categories: int | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
@@ -68,6 +69,7 @@ class Parameters(BaseEstimator):
         self.categorical_columns = categorical_columns
         self.treatments = treatments
         self.missing_values = missing_values
+        self.structural_missing = structural_missing
         self.max_categories = max_categories
         self.settings = settings
         self.random_state = random_state
@@ -102,6 +104,7 @@ def configure(parameters: Parameters) -> AnyConfig:
     refits = check_count("refits", parameters.refits, least=0)
     if parameters.max_categories is not None:
         check_count("max_categories", parameters.max_categories, least=2)
+    keeps_structural(parameters)
     settings = {} if parameters.settings is None else parameters.settings
     if not isinstance(settings, Mapping):
         raise TypeError(f"settings must be a mapping from names to values, got {type(settings).__name__}")
@@ -161,6 +164,14 @@ def most_categories(parameters: Parameters) -> int:
     if parameters.max_categories is not None:
         return parameters.max_categories
     return 10_000 if isinstance(find_preset(parameters.preset), Config) else 100
+
+
+def keeps_structural(parameters: Parameters) -> bool:
+    """Whether structural holes stay: unless ``structural_missing`` is "fill"."""
+    given = parameters.structural_missing
+    if given not in (None, "keep", "fill"):
+        raise argument_error("structural_missing", f"must be 'keep' or 'fill', got {given!r}", given)
+    return given != "fill"
 
 
 def to_json(parameters: Parameters) -> dict[str, Any]:

@@ -19,7 +19,15 @@ from missdiff_fast._engine.history import History
 from missdiff_fast._engine.random import RandomState, check_seed, derive, make_key
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
-from missdiff_fast._parameters import Parameters, configure, from_json, most_categories, to_json, treatments
+from missdiff_fast._parameters import (
+    Parameters,
+    configure,
+    from_json,
+    keeps_structural,
+    most_categories,
+    to_json,
+    treatments,
+)
 from missdiff_fast.config import AnyConfig, Config, from_dict
 from missdiff_fast.errors import DataWarning, argument_error
 from missdiff_fast.methods import make_method
@@ -70,6 +78,10 @@ class MissDiff(Parameters):
         tells what is found out.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
+    structural_missing : str, optional
+        "keep" (as None) leaves a hole, in rows drawn and imputed, where what another column says means that there is no
+        cell, as there is no death date of the living; "fill" fills it. `fit` finds and tells such columns
+        (``structural_``).
     max_categories : int, optional
         A column with more categories is refused; one of more than 10,000 different texts is set aside as free text,
         unless this is greater. None is 10,000, which cost little with the default preset, and 100 with the preset
@@ -107,6 +119,10 @@ class MissDiff(Parameters):
     relations_ : DataFrame
         Columns that others determine, a row for each: ``column``, ``kind`` ("difference", "linear", "log-linear",
         "determined" or "step"), ``from`` (a list of columns) and ``formula``. Rows that are drawn or imputed keep them.
+    structural_ : DataFrame
+        Columns with structural holes: ``column``; ``source``, the column that explains them; ``values``, a list of its
+        values with which the cell is always missing; ``rows``, how many training rows have these; and ``elsewhere``,
+        the share of the others that have the cell.
     feature_names_in_ : ndarray of str
         The names of the columns, if fit got a DataFrame whose names are all strings.
     seed_ : int
@@ -218,7 +234,7 @@ class MissDiff(Parameters):
         first_row: int = 0,
         random_state: RandomState = None,
     ) -> pd.DataFrame:
-        """Draw synthetic rows: complete ones, or rows with holes like those of the table.
+        """Draw synthetic rows: complete ones but for structural holes, or rows with holes like those of the table.
 
         Parameters
         ----------
@@ -233,8 +249,9 @@ class MissDiff(Parameters):
             these, chosen at random (of 131,072 where there are more), and its other cells are drawn as those of rows
             with such holes are distributed.
             Observed values and holes then depend on one another as in the table, where a laboratory value may be
-            measured in the sicker patients alone; a complete row has a value for every patient. A column of NumPy
-            integers or booleans that has holes gets pandas' nullable dtype. Not together with ``given``.
+            measured in the sicker patients alone; otherwise a row has a value for every patient, but for structural
+            holes (``structural_missing``). A column of NumPy integers or booleans that has holes gets pandas' nullable
+            dtype. Not together with ``given``.
         first_row : int
             The number of the first row. Row i depends on the seed and i alone: rows 0 to 9 and, with ``first_row=10``,
             the next ten are together a sample of twenty rows. With a random_state of None or a generator, every call
@@ -291,8 +308,10 @@ class MissDiff(Parameters):
             return self.asides_.complete(self._incomplete(known, encoded, seed, first_row), first_row=first_row)
         drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
         drawn = self._settled(drawn, known, seed, first_row)
+        structural = self._structural(drawn, known)
         if given is not None:
             drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
+        drawn = self.codec_.structural.blank(drawn, structural)
         return self.asides_.complete(drawn, frame, first_row=first_row)
 
     @plain_settings()
@@ -309,8 +328,8 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            X with its missing cells filled; observed cells are the same bit for bit, and so are columns that were not
-            learnt (``set_aside_``).
+            X with its missing cells filled, but for structural holes (``structural_missing``); observed cells are the
+            same bit for bit, and so are columns that were not learnt (``set_aside_``).
 
         Raises
         ------
@@ -330,8 +349,7 @@ class MissDiff(Parameters):
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
-        filled = self.codec_.settle(filled, cells)
-        return self.asides_.carry(self.codec_.fill(cells, filled, verbose=self.verbose), X)
+        return self._filled(X, cells, self.codec_.settle(filled, cells, recorded=keeps_structural(self)))
 
     @plain_settings()
     def impute_draws(
@@ -354,7 +372,8 @@ class MissDiff(Parameters):
         Returns
         -------
         list of DataFrame
-            ``num_draws`` complete tables. Their spread shows the uncertainty of each filled cell.
+            ``num_draws`` tables, complete but for structural holes (``structural_missing``). Their spread shows the
+            uncertainty of each filled cell.
 
         Raises
         ------
@@ -385,8 +404,7 @@ class MissDiff(Parameters):
                 verbose=self.verbose,
                 desc=f"draw {m + 1}/{num_draws}",
             )
-            drawn = self._settled(drawn, cells, s)
-            tables.append(self.asides_.carry(self.codec_.fill(cells, drawn, verbose=self.verbose), X))
+            tables.append(self._filled(X, cells, self._settled(drawn, cells, s, recorded=keeps_structural(self))))
         return tables
 
     @plain_settings()
@@ -636,6 +654,26 @@ class MissDiff(Parameters):
             raise AttributeError("set_aside_ is known after fit")
         return self.asides_.frame()
 
+    @property
+    def structural_(self) -> pd.DataFrame:
+        """Columns whose holes another column explains, a row for each; see the class.
+
+        Examples
+        --------
+        >>> dead = np.arange(100) % 3 == 0
+        >>> table = pd.DataFrame({"dead": np.where(dead, "yes", "no"), "days": np.arange(100.0)})
+        >>> table["days"] = table["days"].where(dead)
+        >>> model = MissDiff(steps=2, refine=0, structural_missing="keep", random_state=0).fit(table)
+        >>> model.structural_.values.tolist()
+        [['days', 'dead', ['no'], 66, 1.0]]
+        >>> rows = model.sample(50)
+        >>> bool((rows["days"].isna() == (rows["dead"] == "no")).all())
+        True
+        """
+        if not hasattr(self, "codec_"):
+            raise AttributeError("structural_ is known after fit")
+        return self.codec_.structural.frame()
+
     def __sklearn_is_fitted__(self) -> bool:
         return self.fitted
 
@@ -686,8 +724,11 @@ class MissDiff(Parameters):
             ops=backend,
             max_categories=most_categories(self),
             relations=isinstance(config, Config) and config.relations.enabled,
+            structural=isinstance(config, Config),
             verbose=self.verbose,
         )
+        if self.structural_missing is None:
+            codec.structural.warn()
         table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose)
         return asides, codec, table, Holes.learn(cells, derive(seed, "holes"))
 
@@ -698,12 +739,23 @@ class MissDiff(Parameters):
         seed: int,
         first_row: int = 0,
         holes: pd.DataFrame | None = None,
+        *,
+        recorded: bool = False,
     ) -> pd.DataFrame:
-        """Drawn rows in which the codec's relations hold."""
-        if not self.codec_.relations.found:
-            return drawn
-        chosen = _uniform(derive(seed, "settle"), first_row, len(drawn))
-        return self.codec_.settle(drawn, known, chosen, holes)
+        """Drawn rows in which the codec's relations hold; arguments as those of `Codec.settle`."""
+        found = bool(self.codec_.relations.found)
+        chosen = _uniform(derive(seed, "settle"), first_row, len(drawn)) if found else None
+        return self.codec_.settle(drawn, known, chosen, holes, recorded=recorded)
+
+    def _structural(self, drawn: pd.DataFrame, known: TableCells) -> dict[str | int, np.ndarray]:
+        """Of the columns with structural holes, the cells of drawn rows that are to stay such: bool ``[N]`` each."""
+        return self.codec_.structural.missing(drawn, known) if keeps_structural(self) else {}
+
+    def _filled(self, X: pd.DataFrame, cells: TableCells, drawn: pd.DataFrame) -> pd.DataFrame:
+        """X with its missing cells from complete rows in which the relations hold."""
+        structural = {name: holes for name, holes in self._structural(drawn, cells).items() if holes.any()}
+        filled = self.codec_.fill(cells, drawn, verbose=self.verbose)
+        return self.asides_.carry(self.codec_.structural.blank(filled, structural), X)
 
     def _learn_columns(self, asides: Asides, codec: Codec, holes: Holes, *, is_array: bool) -> None:
         self.asides_, self.codec_, self._holes = asides, codec, holes

@@ -24,6 +24,7 @@ from missdiff_fast.table.learning import learn_columns
 from missdiff_fast.table.odd_texts import listed, looks_numeric, texts_among_numbers
 from missdiff_fast.table.relations import find_relations
 from missdiff_fast.table.schema import Name, as_names
+from missdiff_fast.table.structural import StructuralHoles, find_structural
 
 _LOW_SENTINELS = (-1, -7, -8, -9, -77, -88, -99, -99.9, -200, -777, -888, -999, -999.9, -9999, -99999)
 _HIGH_SENTINELS = (77, 88, 98, 99, 99.9, 777, 888, 998, 999, 999.9, 7777, 8888, 9998, 9999, 99999, 999999)
@@ -158,7 +159,7 @@ def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCell
 def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
     """See `missdiff_fast.MissDiff.plan`."""
     cells, asides = read_treated(parameters, frame)
-    kinds, formulas, refused = _learn(parameters, cells.without(asides.found))
+    kinds, notes, refused = _learn(parameters, cells.without(asides.found))
     kinds |= {name: aside.kind for name, aside in asides.found.items()}
     planned = []
     for name in asides.columns:
@@ -170,8 +171,7 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
             column = replace(column)  # its caches are freed with it
             distinct = len(column.distinct[0])
             warnings += _warnings(name, column, treatment)
-        if name in formulas:
-            warnings.append(f"follows from others: {formulas[name]}")
+        warnings += notes.get(name, [])
         planned.append(PlannedColumn(name, str(frame[name].dtype), missing, distinct, treatment, tuple(warnings)))
     refusal = "" if planned and len(frame) else "the table is empty"
     try:
@@ -181,8 +181,8 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
     return Plan(len(frame), tuple(planned), refusal)
 
 
-def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], dict[Name, str], dict[Name, str]]:
-    """The kinds of the columns that can be learnt, the formulas of those that others determine, and the refusals."""
+def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], dict[Name, list[str]], dict[Name, str]]:
+    """The kinds of the columns that can be learnt, what others tell of a column, and the refusals."""
     refused: dict[Name, str] = {}
     while True:
         try:
@@ -201,11 +201,16 @@ def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], 
             cells = cells.without(found)
         except ValueError as error:  # nothing is left that varies
             return {}, {}, refused | {name: str(error) for name in cells.columns}
-    config, formulas = configure(parameters), {}
-    if isinstance(config, Config) and config.relations.enabled:
+    config, notes = configure(parameters), dict[Name, list[str]]()
+    if isinstance(config, Config):
         named = dict(zip(schema.names, coders, strict=True))
-        formulas = {one.column: one.formula for one in find_relations(cells, schema, named)}
-    return {column.name: column.kind for column in schema}, formulas, refused
+        if config.relations.enabled:
+            for relation in find_relations(cells, schema, named):
+                notes.setdefault(relation.column, []).append(f"follows from others: {relation.formula}")
+        structural = StructuralHoles(schema, named, find_structural(cells, schema, named))
+        for one in structural.found:
+            notes.setdefault(one.column, []).append(structural.text(one))
+    return {column.name: column.kind for column in schema}, notes, refused
 
 
 def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:

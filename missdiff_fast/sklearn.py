@@ -38,9 +38,10 @@ _EXACT = 1 << 53  # up to here float64 holds every integer
 class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # type: ignore[misc]
     """Fill missing cells by `MissDiff`, in scikit-learn's pipelines, column transformers and searches.
 
-    It takes the keyword arguments of `missdiff_fast.MissDiff`, with the same defaults. Columns that are not learnt (a
-    warning names them: identifiers, free text, columns without an observed cell) stay as they are, holes too: leave
-    them out where the next step takes no missing cells.
+    It takes the keyword arguments of `missdiff_fast.MissDiff`, with the same defaults but one: structural holes are
+    filled unless ``structural_missing`` is "keep", as most estimators take no missing cells. Columns that are not
+    learnt (a warning names them: identifiers, free text, columns without an observed cell) stay as they are, holes too:
+    leave them out where the next step takes no missing cells.
 
     Attributes
     ----------
@@ -88,7 +89,10 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         """
         self.__dict__.pop("model_", None)  # validation learns the names of the columns: no model of others stays
         X = self._validated(X, reset=True)
-        model = MissDiff(**self.get_params(deep=False))
+        parameters = self.get_params(deep=False)
+        if parameters["structural_missing"] is None:
+            parameters["structural_missing"] = "fill"
+        model = MissDiff(**parameters)
         try:
             model.fit(X, y)
         finally:

@@ -75,6 +75,16 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_structural(parser: argparse._ActionsContainer) -> None:
+    """Add the option that says what becomes of structural holes."""
+    parser.add_argument(
+        "--structural-missing",
+        metavar="keep|fill",
+        choices=("keep", "fill"),
+        help="keep or fill holes that another column explains, as there is no death date of the living (default: keep)",
+    )
+
+
 def add_device(group: argparse._ActionsContainer) -> None:
     """Add the options that choose the device and the backend."""
     group.add_argument("--device", default="auto", help="auto, cpu or cuda")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -168,6 +169,9 @@ def overimputation(
     if aside:  # the model leaves their holes
         observed = observed | np.array([name in aside for name in table.columns])
         holes = table.where(observed)
+    if getattr(model, "structural_missing", "fill") != "fill":  # every hidden cell has a value
+        model = copy.copy(model)
+        model.structural_missing = "fill"  # type: ignore[attr-defined]
     draws = model.impute_draws(holes, num_draws=num_draws, random_state=random_state)
     scores = draw_scores(table, draws, observed | table.isna().to_numpy(), continuous)
     return scores[~scores["column"].isin(aside)].reset_index(drop=True)

@@ -31,6 +31,7 @@ from missdiff_fast.table.relations import Relation, Relations, find_relations
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.spelling import match_spelling
 from missdiff_fast.table.state import read_state, write_state
+from missdiff_fast.table.structural import StructuralHole, StructuralHoles, find_structural, read_structural
 from missdiff_fast.table.table_cells import TableCells, read_learnt
 
 
@@ -46,6 +47,8 @@ class Codec:
         The columns in their original order.
     relations : Relations
         What is known of columns that others determine.
+    structural : StructuralHoles
+        What is known of cells that are missing because of what another column says.
     layout : Layout
         The continuous columns first, then the categorical ones, each in original order; constant ones are in neither.
         The last continuous columns are the residuals of relations.
@@ -82,10 +85,11 @@ class Codec:
         markers: Markers,
         ops: CodecOps,
         relations: Sequence[Relation] = (),
+        structural: Sequence[StructuralHole] = (),
     ) -> None:
         self.schema = schema
         own = dict(zip(schema.names, coders, strict=True))
-        self.relations = Relations(schema, own, relations)
+        self.relations, self.structural = Relations(schema, own, relations), StructuralHoles(schema, own, structural)
         self._coders, self._modelled = self.relations.coders, self.relations.schema
         self._markers, self.ops = markers, ops
         self._continuous = [cast(Continuous, self._coders[name]) for name in self._modelled.continuous]
@@ -104,6 +108,7 @@ class Codec:
         ops: CodecOps,
         max_categories: int = 10_000,
         relations: bool = False,
+        structural: bool = False,
         verbose: bool = False,
     ) -> Codec:
         """Learn a table's columns.
@@ -122,6 +127,8 @@ class Codec:
             The most categories that a column may have.
         relations : bool
             Whether to look for columns that others determine (see `missdiff_fast.table.relations`).
+        structural : bool
+            Whether to look for structural holes (see `missdiff_fast.table.structural`).
         verbose : bool
             Whether to show progress on stderr, where that is a terminal and it takes more than two seconds.
 
@@ -136,7 +143,14 @@ class Codec:
         schema, coders = learn_columns(cells, max_categories=max_categories, verbose=verbose)
         schema = schema.with_forms(forms_of(cells.frame))
         named = dict(zip(schema.names, coders, strict=True))
-        return cls(schema, coders, cells.markers, ops, find_relations(cells, schema, named) if relations else ())
+        return cls(
+            schema,
+            coders,
+            cells.markers,
+            ops,
+            find_relations(cells, schema, named) if relations else (),
+            find_structural(cells, schema, named) if structural else (),
+        )
 
     def read(self, frame: pd.DataFrame, *, partial: bool = False, verbose: bool = False) -> TableCells:
         """Read a table that has the learnt columns, in any order.
@@ -284,8 +298,10 @@ class Codec:
         cells: TableCells,
         uniform: np.ndarray | None = None,
         holes: pd.DataFrame | None = None,
+        *,
+        recorded: bool = False,
     ) -> pd.DataFrame:
-        """Decoded rows in which the relations hold, without the residuals.
+        """Decoded rows in which relations hold, and sources agree with structural holes; without the residuals.
 
         A column that others determine is computed from them. Where it is known and one of them is not, that one is
         solved for, or of several consistent values one is chosen.
@@ -302,8 +318,11 @@ class Codec:
         holes : DataFrame, optional
             The cells that are to be missing, bool ``[N, columns]``, in rows without known cells; none by default. The
             relations hold among the others.
+        recorded : bool
+            Whether unknown cells are holes of a table, which may tell a value, not cells to be drawn.
         """
-        return self.relations.settle(decoded, cells, uniform, holes)
+        agreed = self.structural.agree(decoded, cells, holes, recorded=recorded)
+        return self.relations.settle(agreed, cells, uniform, holes)
 
     def allowed(self, column: Name, cells: TableCells) -> np.ndarray | None:
         """Which categories of a column the known cells of each row allow, bool ``[N, V]``; None for all."""
@@ -409,13 +428,15 @@ class Codec:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The learnt properties as JSON and tensors; `from_state` reads them back."""
-        return write_state(self.schema, self._coders, self._markers, self.relations.found)
+        meta, tensors = write_state(self.schema, self._coders, self._markers, self.relations.found)
+        return meta | ({"structural": self.structural.state()} if self.structural.found else {}), tensors
 
     @classmethod
     def from_state(cls, meta: dict[str, Any], tensors: dict[str, Tensor], *, ops: CodecOps) -> Codec:
         """A codec from its `state`; ValueError if the state is not valid."""
         schema, coders, markers, relations = read_state(meta, tensors)
-        return cls(schema, coders, markers, ops, relations)
+        structural = read_structural(meta.get("structural", []), schema)
+        return cls(schema, coders, markers, ops, relations, structural)
 
     def _check_shape(self, continuous: Tensor, codes: Tensor) -> None:
         expected = (len(codes), self.layout.num_continuous), (len(codes), self.layout.num_categorical)

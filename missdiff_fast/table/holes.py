@@ -98,7 +98,7 @@ class Holes:
         """
         columns = dict(rows.items())
         for name in self.ever:
-            columns[name] = _without(columns[name], holes[name].to_numpy())
+            columns[name] = without_cells(columns[name], holes[name].to_numpy())
         return as_frame(columns, rows.index)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -116,7 +116,8 @@ class Holes:
         return cls(tuple(columns), patterns, counts)
 
 
-def _without(column: pd.Series, holes: np.ndarray) -> pd.Series:
+def without_cells(column: pd.Series, holes: np.ndarray) -> pd.Series:
+    """A column without some cells, ``holes`` bool ``[N]``; of NumPy's integers or booleans in a nullable dtype."""
     if column.dtype.kind in "iub" and isinstance(column.dtype, np.dtype):
         column = column.convert_dtypes(infer_objects=False)
     places = np.where(holes, -1, np.arange(len(column)))

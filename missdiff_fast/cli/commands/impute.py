@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.errors import UserError, written
-from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading
+from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading, add_structural
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     parser.add_argument("--seed", metavar="N", type=int, help="seed of the draws")
     add_reading(parser)
+    add_structural(parser)
     add_device(parser)
     add_quiet(common)
 
@@ -69,6 +70,8 @@ def run(args: argparse.Namespace) -> None:
         check_table_output(output, args.model, args.data)
     check_input(args.data)
     model = load(args)
+    if args.structural_missing is not None:
+        model.structural_missing = args.structural_missing
     # Read as text what fit read as text: in part of a table a column may hold only digits, or nothing.
     strings = [str(column.name) for column in model.codec_.schema if column.family == "string"]
     # Where fit saw the code NA, it is no missing cell here either.

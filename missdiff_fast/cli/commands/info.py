@@ -63,6 +63,9 @@ def run(args: argparse.Namespace) -> None:
     if len(relations):
         relations["from"] = [", ".join(map(str, names)) for names in relations["from"]]
         show(f"\ncolumns that others determine:\n{relations.to_string(index=False)}")
+    structural = model.codec_.structural.texts()
+    if structural:
+        show("\n".join(["", "holes that another column explains:", *structural]))
 
 
 def describe_columns(model: MissDiff) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from missdiff_fast.cli.options import TABLES, add_device, add_quiet
+from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_structural
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +39,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         type=int,
         help="draws the same rows again (default: the seed of fit, if it had one)",
     )
+    add_structural(parser)
     add_device(parser)
     add_quiet(common)
 
@@ -51,6 +52,8 @@ def run(args: argparse.Namespace) -> None:
 
     check_table_output(args.output, args.model)
     model = load(args)
+    if args.structural_missing is not None:
+        model.structural_missing = args.structural_missing
     given = parse_all_given(model.codec_, args.given, [aside.column for aside in model.asides_.found.values()])
     rows = model.sample(
         args.num_rows,

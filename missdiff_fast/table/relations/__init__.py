@@ -7,6 +7,6 @@ ward and its hospital, a time and its hour). A residual is one more continuous c
 
 from missdiff_fast.table.relations.relation import Determined, Numeric, Relation
 from missdiff_fast.table.relations.relations import Relations
-from missdiff_fast.table.relations.search import find_relations
+from missdiff_fast.table.relations.search import fields_of, find_relations
 
-__all__ = ["Determined", "Numeric", "Relation", "Relations", "find_relations"]
+__all__ = ["Determined", "Numeric", "Relation", "Relations", "fields_of", "find_relations"]

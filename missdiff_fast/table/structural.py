@@ -1,0 +1,369 @@
+"""Structural holes: cells missing because of what another column says, as there is no death date of the living.
+
+A column has them where every row with certain values of another column, its source, lacks the cell, while rows with
+other values mostly have it. No row tells what such a cell would hold, so it stays a hole.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.errors import DataWarning
+from missdiff_fast.remedies import Pass
+from missdiff_fast.table.columns import Coder
+from missdiff_fast.table.dtypes import as_frame, as_series
+from missdiff_fast.table.holes import without_cells
+from missdiff_fast.table.identifiers import level_outside
+from missdiff_fast.table.relations import fields_of
+from missdiff_fast.table.relations.fields import Field
+from missdiff_fast.table.schema import Name, Schema
+from missdiff_fast.table.table_cells import TableCells
+
+_MOST_COLUMNS = 500  # the first ones, among which sources are sought
+_WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that are searched, and the fewest and most rows
+_MOST_SOURCES, _MOST_TRIED = 3, 8  # of one column
+_KNOWN = 0.5  # the least share of rows in which a source is observed: what is seldom measured explains nothing
+_LEAST_ROWS = 5  # with a value of which the cell is always missing
+_ELSEWHERE = 0.5  # of the rows with other values, at least this share have the cell
+_EXPLAINED = 0.5  # of the column's holes that others do not explain, at least this share
+_SURE = 0.999  # where so many of the rows with other values have the cell, a hole tells the source
+_CHANCE = 1e-6  # that holes independent of the source look so, in a whole table
+_SHOWN, _TOLD = 3, 5  # values in a text, and texts in a warning
+
+
+@dataclass(frozen=True, eq=False)
+class StructuralHole:
+    """A column, and the values of another with which it has no cell.
+
+    Parameters
+    ----------
+    column, source : str or int
+        The column that has the holes, and the one that explains them.
+    numbers : ndarray
+        The values of the source with which the cell is always missing, ascending, float64 ``[V]``: see
+        `missdiff_fast.table.relations.fields.Field.numbers`.
+    rows : int
+        How many training rows have these values.
+    elsewhere : float
+        Of the training rows with other values, the share that have the cell.
+    likely, without : float
+        The most frequent value of the source in rows that have the cell, and the most frequent one of ``numbers``.
+    """
+
+    column: Name
+    source: Name
+    numbers: np.ndarray
+    rows: int
+    elsewhere: float
+    likely: float
+    without: float
+
+
+class StructuralHoles:
+    """The structural holes of a table.
+
+    Parameters
+    ----------
+    schema : Schema
+        The table's columns.
+    coders : mapping
+        Name to the coder of each.
+    found : sequence of StructuralHole
+        Those of a source after those of the source's own column, where these do not go in a circle.
+
+    Examples
+    --------
+    >>> from missdiff_fast._engine.backend import ReferenceBackend
+    >>> from missdiff_fast.table import Codec, read_frame
+    >>> dead = np.arange(100) % 3 == 0
+    >>> table = pd.DataFrame({"dead": np.where(dead, "yes", "no"), "days": np.where(dead, np.arange(100.0), np.nan)})
+    >>> codec = Codec.fit(read_frame(table), ops=ReferenceBackend(), structural=True)
+    >>> codec.structural.frame().values.tolist()
+    [['days', 'dead', ['no'], 66, 1.0]]
+    >>> print(*codec.structural.texts())
+    'days' is missing in all 66 rows with dead='no' and there in 100% of the others
+    """
+
+    def __init__(self, schema: Schema, coders: Mapping[Name, Coder], found: Sequence[StructuralHole] = ()) -> None:
+        self.found = tuple(_in_order(found))
+        sources = {one.source for one in self.found}
+        self._fields = {field.name: field for field in fields_of(schema, coders) if field.name in sources}
+
+    @property
+    def columns(self) -> list[Name]:
+        """The columns that have structural holes."""
+        return list(dict.fromkeys(one.column for one in self.found))
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each column and source: ``column``, ``source``, ``values``, ``rows`` and ``elsewhere``."""
+        rows = [(one.column, one.source, self._values(one), one.rows, one.elsewhere) for one in self.found]
+        return pd.DataFrame(rows, columns=["column", "source", "values", "rows", "elsewhere"])
+
+    def texts(self) -> list[str]:
+        """A sentence without a full stop for each column and source."""
+        return [f"{one.column!r} is {self.text(one)}" for one in self.found]
+
+    def text(self, one: StructuralHole) -> str:
+        """When a column has structural holes, as the rest of a sentence."""
+        where = f"missing in all {one.rows:,} rows with {self._condition(one)}"
+        return f"{where} and there in {one.elsewhere:.0%} of the others"
+
+    def warn(self) -> None:
+        """Warn that the holes stay, at the line outside of this package that called."""
+        if self.found:
+            more = f"; and {len(self.found) - _TOLD:,} more" if len(self.found) > _TOLD else ""
+            problem = f"{'; '.join(self.texts()[:_TOLD])}{more}: rows drawn and imputed keep these holes"
+            remedy = Pass("structural_missing", "fill", when="if there are values that were not recorded")
+            warning = DataWarning("structural", problem, columns=self.columns, remedy=remedy, joint="; ")
+            warnings.warn(warning, stacklevel=level_outside())
+
+    def agree(
+        self,
+        drawn: pd.DataFrame,
+        cells: TableCells,
+        holes: pd.DataFrame | None = None,
+        *,
+        recorded: bool = False,
+    ) -> pd.DataFrame:
+        """Drawn rows whose sources agree with the cells that are there, by the most frequent value that does.
+
+        Parameters
+        ----------
+        drawn : DataFrame
+            N complete rows in the learnt dtypes.
+        cells : TableCells
+            The known cells of these rows.
+        holes : DataFrame, optional
+            The cells that are to be missing, bool ``[N, columns]``, in rows without known cells: all others are there.
+        recorded : bool
+            Whether unknown cells are holes of a table, not cells to be drawn: of those that all rows with other values
+            of the source have, they tell that the source rules them out.
+        """
+        changed = dict[Name, pd.Series]()
+        for one in self.found if recorded else ():
+            if one.elsewhere >= _SURE:
+                series = changed.get(one.source, drawn[one.source])
+                rows = ~_known(cells, one.column) & ~self._rules_out(one, series) & ~_known(cells, one.source)
+                changed[one.source] = self._set(one.source, series, rows, one.without)
+        for one in self.found:  # a cell that is there tells more than a hole
+            there = _known(cells, one.column) if holes is None else ~holes[one.column].to_numpy(dtype=bool)
+            series = changed.get(one.source, drawn[one.source])
+            rows = there & self._rules_out(one, series) & ~_known(cells, one.source)
+            changed[one.source] = self._set(one.source, series, rows, one.likely)
+        return _replaced(drawn, changed)
+
+    def missing(self, drawn: pd.DataFrame, cells: TableCells) -> dict[Name, np.ndarray]:
+        """Which cells are to stay holes, bool ``[N]`` of each column that has structural holes.
+
+        Parameters
+        ----------
+        drawn : DataFrame
+            N complete rows in the learnt dtypes, after `agree`.
+        cells : TableCells
+            The known cells of these rows, which are used in place of the drawn ones and never become holes.
+        """
+        result = dict[Name, np.ndarray]()
+        for one in self.found:
+            rows = self._rules_out(one, drawn[one.source])
+            known = cells.observed(one.source)
+            if known is not None:
+                numbers = self._fields[one.source].read(known)
+                rows = np.where(np.isnan(numbers), rows, np.isin(numbers, one.numbers))
+            if one.source in result:  # of what is itself a hole nothing follows
+                rows = rows & ~result[one.source]
+            result[one.column] = result.get(one.column, False) | (rows & ~_known(cells, one.column))
+        return result
+
+    def blank(self, rows: pd.DataFrame, missing: Mapping[Name, np.ndarray]) -> pd.DataFrame:
+        """The rows with holes where ``missing`` says so, bool ``[N]`` for each of some columns.
+
+        A column of NumPy integers or booleans gets pandas' nullable dtype, with or without a hole in these rows.
+        """
+        return _replaced(rows, {name: without_cells(rows[name], cells) for name, cells in missing.items()})
+
+    def state(self) -> list[dict[str, Any]]:
+        """The structural holes as JSON; `read_structural` reads them back."""
+        return [
+            {"column": one.column, "source": one.source, "numbers": one.numbers.tolist(), "rows": one.rows}
+            | {"elsewhere": one.elsewhere, "likely": one.likely, "without": one.without}
+            for one in self.found
+        ]
+
+    def _set(self, source: Name, series: pd.Series, rows: np.ndarray, number: float) -> pd.Series:
+        if not rows.any():
+            return series
+        array = series.array.copy()
+        array[rows] = self._fields[source].values(np.full(int(rows.sum()), number))
+        return as_series(array, series.index)
+
+    def _rules_out(self, one: StructuralHole, series: pd.Series) -> np.ndarray:
+        return np.isin(self._fields[one.source].read_series(series), one.numbers)
+
+    def _values(self, one: StructuralHole) -> list[Any]:
+        return as_series(self._fields[one.source].values(one.numbers)).tolist()
+
+    def _condition(self, one: StructuralHole) -> str:
+        values = self._values(one)
+        if len(values) == 1:
+            return f"{one.source}={values[0]!r}"
+        more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
+        return f"{one.source} in {', '.join(map(repr, values[:_SHOWN]))}{more}"
+
+
+def find_structural(cells: TableCells, schema: Schema, coders: Mapping[Name, Coder]) -> list[StructuralHole]:
+    """The structural holes of a table.
+
+    They are sought in some of the rows, the fewer the more columns there are, and tested on all rows. Sources are, of
+    the first 500 columns that vary, those that at least half of the rows observe. A value of the source counts if
+    chance would hardly leave all its rows without the cell, where holes did not depend on the source. A column has up
+    to three sources, those that explain most first.
+
+    Parameters
+    ----------
+    cells : TableCells
+        The table.
+    schema : Schema
+        Its columns.
+    coders : mapping
+        Name to coder.
+    """
+    fields = fields_of(schema, coders)[:_MOST_COLUMNS]
+    fields = [field for field in fields if 1 - cells.found[field.name].missing.mean() >= _KNOWN]
+    holed = [name for name in schema.names if cells.found[name].missing.any()]
+    if not holed or not fields:
+        return []
+    least, most = _ROWS
+    number = min(len(cells), max(least, min(most, _WORK // max(len(fields), len(holed)) ** 2)))
+    rows = np.sort(np.random.default_rng(0).choice(len(cells), number, replace=False))
+    numbers = np.column_stack([field.read(cells.found[field.name].take(rows)) for field in fields])
+    seen = ~np.column_stack([cells.found[name].missing[rows] for name in holed])
+    pairs = len(fields) * len(holed)
+    # Where one source explains half of the holes, another may show only once the first is known.
+    hints = np.stack([_Counts.of(column, seen).num_explained(pairs, _ELSEWHERE / 2, 0.0) for column in numbers.T])
+    found = []
+    for j, name in enumerate(holed):
+        sources = [int(a) for a in np.argsort(-hints[:, j], kind="stable")[:_MOST_TRIED] if hints[a, j]]
+        sources = [a for a in sources if fields[a].name != name]
+        if sources:
+            options = {fields[a]: numbers[:, a] for a in sources}
+            found += list(_learn(name, options, seen[:, j], cells, pairs))
+    return found
+
+
+def read_structural(entries: Sequence[Mapping[str, Any]], schema: Schema) -> list[StructuralHole]:
+    """What `StructuralHoles.state` wrote; ValueError if it is damaged."""
+    try:
+        found = [StructuralHole(**{**one, "numbers": np.array(one["numbers"], dtype=np.float64)}) for one in entries]
+        vary = {*schema.continuous, *schema.categorical}
+        fit = all(one.column in schema and one.source in vary and one.numbers.ndim == 1 for one in found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"codec state is damaged: {type(error).__name__}: {error}") from error
+    if not fit:
+        raise ValueError("codec state is damaged: structural holes of columns that are not there")
+    return found
+
+
+def _learn(
+    name: Name, options: Mapping[Field, np.ndarray], seen: np.ndarray, cells: TableCells, pairs: int
+) -> Iterator[StructuralHole]:
+    """The structural holes of one column, tested on all rows.
+
+    Each source is the one that explains most of the rows that earlier ones leave; ``options`` has the numbers of each
+    in some rows, and ``seen`` which of these have the cell.
+    """
+    waiting, left = dict(options), np.ones(len(cells), dtype=bool)
+    number = 0
+    while waiting and number < _MOST_SOURCES:
+        explained = {field: _Counts.of(own, seen[:, None]).num_explained(pairs)[0] for field, own in waiting.items()}
+        best = max(waiting, key=lambda field: explained[field])
+        if not explained[best]:
+            return
+        del waiting[best]
+        numbers = np.where(left, best.read(cells.found[best.name]), np.nan)
+        every = _Counts.of(numbers, ~cells.found[name].missing[:, None])
+        here = every.explained(pairs)[:, 0]
+        if not here.any():
+            continue
+        number += 1
+        values, rows, there = every.values[here], every.rows[here], every.seen[~here, 0]
+        elsewhere = float(there.sum() / every.rows[~here].sum())
+        likely, without = float(every.values[~here][there.argmax()]), float(values[rows.argmax()])
+        yield StructuralHole(name, best.name, values, int(rows.sum()), elsewhere, likely, without)
+        left &= ~np.isin(numbers, values)
+        unexplained = ~np.isin(options[best], values)
+        waiting = {field: np.where(unexplained, own, np.nan) for field, own in waiting.items()}
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Of each value of a source: its rows ``[V]``, and how many of them have the cell of each column ``[V, H]``."""
+
+    values: np.ndarray
+    rows: np.ndarray
+    seen: np.ndarray
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, seen: np.ndarray) -> _Counts:
+        """Of a source's numbers ``[n]``, NaN where missing, and where each column has a cell, bool ``[n, H]``."""
+        order = np.argsort(numbers, kind="stable")[: np.count_nonzero(~np.isnan(numbers))]
+        if not len(order):
+            return cls(numbers[:0], np.zeros(0, dtype=np.int64), np.zeros((0, seen.shape[1]), dtype=np.int64))
+        ordered = numbers[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        sums = np.add.reduceat(seen[order], starts, axis=0, dtype=np.int64)
+        return cls(ordered[starts], np.diff(np.append(starts, len(ordered))), sums)
+
+    def num_explained(self, pairs: int, elsewhere: float = _ELSEWHERE, share: float = _EXPLAINED) -> np.ndarray:
+        """How many holes of each column are explained, int64 ``[H]``; arguments as of `explained`."""
+        result: np.ndarray = self.rows @ self.explained(pairs, elsewhere, share)
+        return result
+
+    def explained(self, pairs: int, elsewhere: float = _ELSEWHERE, share: float = _EXPLAINED) -> np.ndarray:
+        """Which values explain the holes of which columns, bool ``[V, H]``.
+
+        With other values at least the share ``elsewhere`` of the rows have the cell, and of the column's holes the
+        values explain at least ``share``, among the rows where the source is observed.
+        """
+        never = self.seen == 0
+        others = np.where(never, 0, self.rows[:, None]).sum(0)
+        there = self.seen.sum(0)
+        rate = (there + 0.5) / (others + 1)  # never 1, as a few rows do not tell
+        with np.errstate(divide="ignore"):
+            chance = self.rows[:, None] * np.log1p(-np.minimum(rate, 1 - 1e-12))
+        holes = (
+            never & (self.rows[:, None] >= _LEAST_ROWS) & (chance < np.log(_CHANCE / (pairs * max(1, len(self.rows)))))
+        )
+        all_holes = (self.rows[:, None] - self.seen).sum(0)
+        enough = np.where(holes, self.rows[:, None], 0).sum(0) >= share * all_holes
+        return holes & (rate >= elsewhere) & (others > 0) & enough
+
+
+def _known(cells: TableCells, name: Name) -> np.ndarray:
+    known = cells.observed(name)
+    return np.zeros(len(cells), dtype=bool) if known is None else ~known.missing
+
+
+def _replaced(rows: pd.DataFrame, columns: Mapping[Name, pd.Series]) -> pd.DataFrame:
+    if not columns:
+        return rows
+    result = dict(rows.items())
+    for name, column in columns.items():
+        result[name] = column
+    return as_frame(result, rows.index)
+
+
+def _in_order(found: Sequence[StructuralHole]) -> list[StructuralHole]:
+    """Those of a source after those of its own column; the rest, where they go in a circle, as they come."""
+    left, ordered = list(found), list[StructuralHole]()
+    while left:
+        waiting = {one.column for one in left}
+        ready = [one for one in left if one.source not in waiting] or left
+        ordered += ready
+        left = [one for one in left if one not in ready]
+    return ordered

@@ -1,0 +1,211 @@
+"""Holes that another column explains: found, told and kept."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from missdiff_fast import MissDiff
+from missdiff_fast._engine.backend import ReferenceBackend
+from missdiff_fast.errors import DataError, DataWarning
+from missdiff_fast.evaluate import overimputation
+from missdiff_fast.table import Codec, read_frame
+from missdiff_fast.table.structural import StructuralHole
+
+ROWS = 600
+
+
+def deaths(rows=ROWS, seed=0):
+    """Deaths with a day of each, a ventilator mode of the ventilated, and holes elsewhere by chance."""
+    random = np.random.default_rng(seed)
+    dead, hours = random.random(rows) < 0.4, np.where(random.random(rows) < 0.5, 0, random.integers(1, 90, rows))
+    table = pd.DataFrame(
+        {
+            "dead": np.where(dead, "yes", "no"),
+            "death_day": pd.array(random.integers(0, 365, rows), dtype="Int64"),
+            "hours": hours,
+            "mode": random.choice(["SIMV", "PSV"], rows),
+            "age": random.normal(60, 12, rows).round(1),
+        }
+    )
+    table["death_day"] = table["death_day"].mask(~dead)
+    table["mode"] = table["mode"].where(hours > 0)
+    table.loc[random.random(rows) < 0.2, "age"] = np.nan
+    return table
+
+
+def found(table, **arguments):
+    return Codec.fit(read_frame(table, **arguments), ops=ReferenceBackend(), structural=True).structural
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    table = deaths()
+    with pytest.warns(DataWarning, match="'death_day' is missing in all 383 rows with dead='no' and there in 100% of"):
+        return table, MissDiff(steps=5, refine=0, random_state=0).fit(table)
+
+
+def test_columns_and_values_that_explain_holes():
+    frame = found(deaths()).frame()
+    assert frame[["column", "source", "values"]].values.tolist() == [
+        ["death_day", "dead", ["no"]],
+        ["mode", "hours", [0]],
+    ]
+    assert frame["elsewhere"].tolist() == [1.0, 1.0]
+
+
+def test_they_are_found_beside_holes_by_chance():
+    random = np.random.default_rng(1)
+    table = deaths(2000)
+    table = table.mask(random.random(table.shape) < 0.3)
+    assert found(table).frame()[["column", "source"]].values.tolist() == [["death_day", "dead"], ["mode", "hours"]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_holes_by_chance_have_no_source(seed):
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame({f"c{j}": random.integers(0, 40, 2000) for j in range(8)}).astype("Int64")
+    table["ward"] = random.integers(0, 700, 2000).astype(str)
+    assert not found(table.mask(random.random(table.shape) < 0.3)).found
+
+
+def test_a_cell_that_is_there_once_is_no_structural_hole():
+    table = deaths()
+    table.loc[table.index[table["dead"] == "no"][0], "death_day"] = 5
+    assert found(table).columns == ["mode"]
+
+
+def test_a_seldom_measured_source_explains_nothing():
+    # Two panels of a laboratory: which one was taken shows in the values of what both measure.
+    random = np.random.default_rng(0)
+    taken, second = random.random(3000) < 0.3, random.random(3000) < 0.5
+    table = pd.DataFrame({"calcium": np.where(second, 1.1, 9.0), "urea": random.normal(20, 4, 3000).round()})
+    table["calcium"] += random.integers(0, 4, 3000) / 10
+    table["urea"] = table["urea"].mask(second)
+    assert found(table).columns == ["urea"]
+    assert not found(table.mask(~taken[:, None].repeat(2, 1))).found
+
+
+def test_the_second_source_explains_what_the_first_leaves():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"site": random.choice(list("ABC"), 900), "sex": random.choice(["f", "m"], 900)})
+    table["parity"] = pd.Series(random.integers(0, 5, 900)).mask((table["site"] == "A") | (table["sex"] == "m"))
+    assert found(table).frame()[["source", "values"]].values.tolist() == [["sex", ["m"]], ["site", ["A"]]]
+
+
+def test_drawn_rows_keep_them(fitted):
+    _, model = fitted
+    rows = model.sample(400)
+    assert (rows["death_day"].isna() == (rows["dead"] == "no")).all()
+    assert (rows["mode"].isna() == (rows["hours"] == 0)).all()
+    assert rows["age"].notna().all()
+    assert rows["death_day"].dtype == "Int64"
+    assert 0 < rows["death_day"].isna().mean() < 1
+    pd.testing.assert_frame_equal(
+        model.sample(100, first_row=300).reset_index(drop=True), rows[300:].reset_index(drop=True)
+    )
+
+
+def test_given_cells_decide(fitted):
+    _, model = fitted
+    assert model.sample(20, given={"dead": "no"})["death_day"].isna().all()
+    assert model.sample(20, given={"dead": "yes"})["death_day"].notna().all()
+    rows = model.sample(40, given={"death_day": 12})
+    assert (rows["death_day"] == 12).all()
+    assert (rows["dead"] == "yes").all()
+    # Contradictory cells of the user stay as they are.
+    rows = model.sample(5, given={"death_day": 12, "dead": "no"})
+    assert (rows["death_day"] == 12).all()
+    assert (rows["dead"] == "no").all()
+
+
+def test_rows_with_holes_agree(fitted):
+    _, model = fitted
+    rows = model.sample(500, missing=True)
+    assert rows.loc[rows["death_day"].notna(), "dead"].eq("yes").all()
+    assert rows.loc[rows["mode"].notna(), "hours"].ne(0).all()
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_imputed_rows_keep_them(fitted, draws):
+    table, model = fitted
+    holes = table.copy()
+    holes.loc[::7, "dead"] = None
+    filled = model.impute_draws(holes, 1)[0] if draws else model.impute(holes)
+    assert filled["dead"].notna().all()
+    assert filled["age"].notna().all()
+    assert filled.loc[filled["dead"] == "no", "death_day"].isna().all()
+    assert filled.loc[filled["dead"] == "yes", "death_day"].notna().all()
+    assert filled.loc[holes["death_day"].notna(), "dead"].eq("yes").all()
+    assert filled.loc[holes["death_day"].isna() & holes["dead"].isna(), "dead"].eq("no").all()  # all deaths have a day
+    pd.testing.assert_series_equal(filled.dtypes, table.dtypes)
+
+
+def test_fill_fills_them_and_the_choice_can_change(fitted, tmp_path):
+    table, model = fitted
+    model.save(tmp_path / "m")
+    again = MissDiff.load(tmp_path / "m")
+    pd.testing.assert_frame_equal(again.sample(50), model.sample(50))
+    pd.testing.assert_frame_equal(again.structural_, model.structural_)
+    again.structural_missing = "fill"
+    assert again.sample(50).notna().all(axis=None)
+    assert again.impute(table).notna().all(axis=None)
+
+
+def test_integers_whose_holes_a_number_marks():
+    table = deaths()
+    table["death_day"] = table["death_day"].fillna(-9).astype("int64")
+    model = MissDiff(steps=2, refine=0, missing_values=[-9], structural_missing="keep", random_state=0).fit(table)
+    rows, filled = model.sample(100), model.impute(table)
+    assert rows["death_day"].dtype == filled["death_day"].dtype == "Int64"
+    assert filled["death_day"].isna().equals(table["dead"] == "no")
+    assert (filled["death_day"].dropna() >= 0).all()
+
+
+def test_nothing_follows_from_a_hole():
+    schema = Codec.fit(read_frame(deaths()), ops=ReferenceBackend())
+    holes = [
+        StructuralHole("age", "mode", np.array([0.0]), 9, 1.0, 1.0, 0.0),
+        StructuralHole("mode", "hours", np.array([0.0]), 9, 1.0, 5.0, 0.0),
+    ]
+    codec = Codec(
+        schema.schema, [schema._coders[name] for name in schema.columns], schema._markers, schema.ops, (), holes
+    )
+    drawn = pd.DataFrame(
+        {"dead": ["no"] * 3, "death_day": pd.array([3] * 3, dtype="Int64"), "hours": [0, 7, 7]}
+        | {"mode": ["PSV", "PSV", "SIMV"], "age": [50.0] * 3}
+    )
+    missing = codec.structural.missing(drawn, codec.read(drawn[[]], partial=True))
+    assert missing["mode"].tolist() == [True, False, False]
+    assert missing["age"].tolist() == [False, True, False]
+
+
+def test_a_choice_silences_the_warning_and_a_wrong_one_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        MissDiff(steps=2, refine=0, structural_missing="fill", random_state=0).fit(deaths())
+    with pytest.raises(DataError, match="structural_missing must be 'keep' or 'fill', got 'drop'"):
+        MissDiff(steps=2, structural_missing="drop").fit(deaths())
+
+
+def test_the_plan_tells_them():
+    notes = {one.column: one.warnings for one in MissDiff().plan(deaths()).columns}
+    assert notes["mode"] == ("missing in all 302 rows with hours=0 and there in 100% of the others",)
+    assert notes["age"] == ()
+
+
+def test_overimputation_scores_hidden_cells_that_the_model_would_leave(fitted):
+    table, model = fitted
+    scores = overimputation(model, table, share=0.3, num_draws=3)
+    assert scores.set_index("column").loc["death_day", "hidden"] > 0
+    assert scores["energy_score"].notna().all()
+    assert model.structural_missing is None
+
+
+def test_the_imputer_fills_them_unless_told_to_keep():
+    sklearn = pytest.importorskip("missdiff_fast.sklearn")
+    table = deaths()
+    assert sklearn.MissDiffImputer(steps=2, refine=0).fit_transform(table).notna().all(axis=None)
+    kept = sklearn.MissDiffImputer(steps=2, refine=0, structural_missing="keep").fit_transform(table)
+    assert kept["death_day"].isna().any()
