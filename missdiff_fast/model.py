@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ from missdiff_fast.plan import Plan, make_plan, read_treated
 from missdiff_fast.remedies import Do
 from missdiff_fast.table import Codec, EncodedTable, TableCells
 from missdiff_fast.table.aside import Asides
+from missdiff_fast.table.conditions import Condition, cells_that_meet, split_conditions
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.holes import Holes
 from missdiff_fast.table.schema import check_frame
@@ -243,7 +244,10 @@ class MissDiff(Parameters):
         given : mapping or DataFrame, optional
             Known values: a mapping from column to value, the same for all rows, or a table of partly known rows (absent
             columns and missing cells are drawn). The draw is conditional on them, not a selection among many. Values
-            beyond the training table's range are kept, with a warning.
+            beyond the training table's range are kept, with a warning. In a mapping a `pandas.Interval` is a range of
+            numbers or times, and a list or set some values, such as ``{"age": pd.Interval(60, 80, "both"),
+            "ward": ["A", "B"]}``. The cells of such columns are chosen among up to 1,000 drawn rows that meet all
+            these conditions (131,072 are drawn at most), the others are drawn given them.
         missing : bool
             Whether the rows have holes as often, and where, as the training rows. Each row has the holes of one of
             these, chosen at random (of 131,072 where there are more), and its other cells are drawn as those of rows
@@ -271,9 +275,10 @@ class MissDiff(Parameters):
         Raises
         ------
         ValueError, TypeError
-            Bad number of rows or first row; unknown column or value in ``given``; ``missing`` together with ``given``,
-            with the preset "paper", which draws complete rows alone, or where the fit did not train a network for it:
-            it was interrupted, or ``incomplete.step_share`` is 0.
+            Bad number of rows or first row; unknown column or value in ``given``; fewer than 20 of the drawn rows meet
+            the conditions; ``missing`` together with ``given``, with the preset "paper", which draws complete rows
+            alone, or where the fit did not train a network for it: it was interrupted, or ``incomplete.step_share`` is
+            0.
         NotFittedError
             The model is not fitted, here as in all methods below.
 
@@ -297,22 +302,19 @@ class MissDiff(Parameters):
         check_boolean("missing", missing)
         if missing:
             self._check_draws_holes(given)
+        seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
+        if isinstance(given, Mapping):
+            given, conditions = split_conditions(given, self.codec_)
+            if conditions:
+                given = self._meeting(conditions, num_rows, given, seed, first_row)
         # Without an order of their own, because the result has the learnt order.
         frame = without_order(given_frame(num_rows, given, self.columns_))
         known = self.codec_.read(self.asides_.learnt(frame), partial=True)
         self.codec_.check_constants(known)
         self.codec_.warn_of_range(known)
-        seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
-        encoded = self.codec_.encode(known).to(self.device_)
         if missing and self._holes.any:
-            return self.asides_.complete(self._incomplete(known, encoded, seed, first_row), first_row=first_row)
-        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
-        drawn = self._settled(drawn, known, seed, first_row)
-        structural = self._structural(drawn, known)
-        if given is not None:
-            drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
-        drawn = self.codec_.structural.blank(drawn, structural)
-        return self.asides_.complete(drawn, frame, first_row=first_row)
+            return self.asides_.complete(self._incomplete(known, seed, first_row), first_row=first_row)
+        return self.asides_.complete(self._drawn(known, seed, first_row), frame, first_row=first_row)
 
     @plain_settings()
     def impute(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
@@ -693,7 +695,36 @@ class MissDiff(Parameters):
         if rule:
             raise argument_error("missing", rule, True)
 
-    def _incomplete(self, known: TableCells, encoded: EncodedTable, seed: int, first_row: int) -> pd.DataFrame:
+    def _meeting(
+        self,
+        conditions: Sequence[Condition],
+        num_rows: int | None,
+        given: Mapping[Any, object],
+        seed: int,
+        first_row: int,
+    ) -> pd.DataFrame:
+        """The known cells of rows that meet conditions: single values, and cells of the columns with conditions."""
+        fixed = given_frame(num_rows, given, self.columns_)
+        of_rows = derive(seed, "conditions")
+
+        def draw(start: int, number: int) -> pd.DataFrame:
+            frame = without_order(given_frame(number, given, self.columns_))
+            return self._drawn(self.codec_.read(self.asides_.learnt(frame), partial=True), of_rows, start)
+
+        cells = cells_that_meet(conditions, draw, _uniform(of_rows, first_row, len(fixed)))
+        return pd.concat([fixed, cells], axis=1)
+
+    def _drawn(self, known: TableCells, seed: int, first_row: int) -> pd.DataFrame:
+        """Rows of the learnt columns with these known cells, complete but for structural holes."""
+        encoded = self.codec_.encode(known).to(self.device_)
+        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
+        drawn = self._settled(drawn, known, seed, first_row)
+        structural = self._structural(drawn, known)
+        if known.columns:
+            drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
+        return self.codec_.structural.blank(drawn, structural)
+
+    def _incomplete(self, known: TableCells, seed: int, first_row: int) -> pd.DataFrame:
         """Rows with holes; nothing is known of them."""
         alone = [name for name in self._holes.ever if self.codec_.schema[name].kind == "constant"]
         if alone:
@@ -703,6 +734,7 @@ class MissDiff(Parameters):
         holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known)))
         # Without that network no row of the table has both cells and holes; see `_has_incomplete_rows`.
         hidden = self.codec_.missing(holes) if self._method.draws_holes else None
+        encoded = self.codec_.encode(known).to(self.device_)
         drawn = self._method.draw(encoded, seed, first_row=first_row, hidden=hidden, verbose=self.verbose)
         return self._holes.blank(self._settled(drawn, known, seed, first_row, holes), holes)
 

@@ -197,7 +197,7 @@ class TestImputer:
     def test_parameters_reach_the_model(self, frame: pd.DataFrame) -> None:
         parameters = {**SMALL, "categorical_columns": ["a"], "max_categories": 99}
         imputer = MissDiffImputer(**parameters).fit(frame)
-        assert imputer.model_.get_params() == imputer.get_params()
+        assert imputer.model_.get_params() == {**imputer.get_params(), "structural_missing": "fill"}
         assert imputer.model_.codec_.schema["a"].kind == "categorical"
 
 

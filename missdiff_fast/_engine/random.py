@@ -46,6 +46,7 @@ _PURPOSES = (
     "visits",
     "correlate",
     "holes",
+    "conditions",
 )
 _LOCK = threading.Lock()
 

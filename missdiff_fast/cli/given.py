@@ -1,7 +1,8 @@
-"""Parsing of known values on the command line: ``COL=VALUE``."""
+"""Parsing of known values on the command line: ``COL=VALUE``, ranges and lists of values."""
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ _ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 
 
 def parse_all_given(codec: Codec, texts: Sequence[str], others: Sequence[Column] = ()) -> dict[Any, object]:
-    """Parse several ``COL=VALUE``; ValueError as of `parse_given`, and if a column is given twice."""
+    """Parse several of these; ValueError as of `parse_given`, and if a column is given twice."""
     given: dict[Any, object] = {}
     for text in texts:
         column, value = parse_given(codec, text, others)
@@ -42,27 +43,62 @@ def parse_all_given(codec: Codec, texts: Sequence[str], others: Sequence[Column]
 
 
 def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple[Any, object]:
-    """Parse ``COL=VALUE`` into a column's name and a value of that column's type.
+    """Parse ``COL=VALUE``, ``COL=LEAST..GREATEST`` or ``COL in VALUE,VALUE,...``.
 
-    ``others`` are columns that the codec does not know.
+    Parameters
+    ----------
+    codec : Codec
+        Knows the learnt columns.
+    text : str
+        The option's value. An end of a range may be left out; in a list, a value that holds a comma is in quotes.
+    others : sequence of Column
+        Columns that the codec does not know.
+
+    Returns
+    -------
+    tuple
+        The column's name, and a value of its type, a `pandas.Interval` or a list.
 
     Raises
     ------
     ValueError
-        There is no such column, or the value is not of its type or not one of its categories.
+        There is no such column, or a value is not of its type or not one of its categories.
     """
     schema = [*codec.schema, *others]
-    # A column's name may contain "=": take the longest that matches.
-    matches = [column for column in schema if text.startswith(f"{column.name}=")]
+    # A column's name may contain "=" or " in ": take the longest that matches.
+    matches = [(column, sign) for column in schema for sign in ("=", " in ") if text.startswith(f"{column.name}{sign}")]
     if not matches:
         names = ", ".join(str(column.name) for column in schema)
         wrong = f"there is no column {text.partition('=')[0]!r}" if "=" in text else "write COL=VALUE"
         raise ValueError(f"--given {text!r}: {wrong}; the columns are {names}")
-    column = max(matches, key=lambda match: len(str(match.name)))
-    value = text[len(str(column.name)) + 1 :]
+    column, sign = max(matches, key=lambda match: len(f"{match[0].name}{match[1]}"))
+    value = text[len(f"{column.name}{sign}") :]
+    if sign == " in ":
+        return column.name, [_parse(codec, column, one, text) for one in next(csv.reader([value]), [])]
+    least, dots, greatest = value.partition("..")
+    if dots and column.kind == "continuous":
+        return column.name, _interval(codec, column, least, greatest, text)
+    return column.name, _parse(codec, column, value, text)
+
+
+def _interval(codec: Codec, column: Column, least: str, greatest: str, text: str) -> pd.Interval:
+    """A range with both ends; one that is not written is the column's."""
+    values = codec.values(column.name)
+    left: Any = _parse(codec, column, least, text) if least.strip() else values.min()
+    right: Any = _parse(codec, column, greatest, text) if greatest.strip() else values.max()
+    if column.family == "date":
+        left, right = pd.Timestamp(left), pd.Timestamp(right)
+    try:
+        return pd.Interval(left, right, "both")
+    except ValueError as error:  # the ends are the wrong way round
+        raise ValueError(f"--given {text!r}: {left} is greater than {right} (column {column.name!r})") from error
+
+
+def _parse(codec: Codec, column: Column, value: str, text: str) -> object:
+    """A value of a column, from part of an option's text."""
     try:
         if column.kind == "categorical":
-            return column.name, _category(codec.category_values(column.name), value)
+            return _category(codec.category_values(column.name), value)
         parsed = _value(column, value)
     except (ValueError, OverflowError) as error:
         reason = f"{value!r} is no {_NOUNS[column.family]}" if column.kind != "categorical" else str(error)
@@ -72,7 +108,7 @@ def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple
     except ValueError as error:
         what = f"{value!r} is out of reach of column {column.name!r}, {column.dtype}"
         raise ValueError(f"--given {text!r}: {what}") from error
-    return column.name, parsed
+    return parsed
 
 
 def _category(categories: list[object], value: str) -> object:

@@ -368,6 +368,10 @@ class Codec:
             raise DataError("kind", problem, columns=[column], remedy=Do("name one of them"), joint="; ")
         return as_series(coder.table).tolist()
 
+    def values(self, column: Name) -> pd.Series:
+        """The values of a column that `decode` can return, ascending or in the order of their codes."""
+        return as_series(self._coders[column].table)
+
     def check_constants(self, cells: TableCells) -> None:
         """Refuse, by ValueError, an observed value that a constant column never had; absent columns pass."""
         for name in self.schema.constant:

@@ -21,7 +21,12 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         "-o", "--output", metavar="OUT", type=Path, help=f"the table to write: {TABLES} (default: CSV on stdout)"
     )
     parser.add_argument(
-        "--given", metavar="COL=VALUE", action="append", default=[], help="draw rows with this value (repeatable)"
+        "--given",
+        metavar="COL=VALUE",
+        action="append",
+        default=[],
+        help="draw rows with this value, with one in a range, COL=LEAST..GREATEST, or with one of several, "
+        "'COL in VALUE,VALUE' (repeatable)",
     )
     parser.add_argument(
         "--missing", action="store_true", help="draw rows with holes like those of the table, not complete ones"
