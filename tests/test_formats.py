@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import io
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -215,6 +214,21 @@ class TestExcel:
         with pytest.raises(ValueError, match="more than once in its first row"):
             read_table(self.workbook(tmp_path / "d.xlsx", {"s": [["a", "a"], [1, 2]]}))
 
+    def test_observed_cells_keep_their_types(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        import openpyxl
+
+        day = datetime.datetime(2024, 2, 29)
+        cells = [1.5, "<0.1", 2, "7", day, True, datetime.time(7, 30), "note"]
+        rows = [[cell, place % 3, "007"] for place, cell in enumerate(cells * 5)]
+        path = self.workbook(tmp_path / "t.xlsx", {"s": [["crp", "n", "code"], *rows]})
+        assert main(["mask", str(path), "-o", f"{tmp_path}/o.xlsx", "--ratio", "0.3", "--seed", "1"]) == 0
+        assert "'<0.1' in 5 cells of column 'crp'" in capsys.readouterr().err
+        after = list(openpyxl.load_workbook(tmp_path / "o.xlsx").active.iter_rows(min_row=2, values_only=True))
+        pairs = [(new, old) for line, row in zip(after, rows, strict=True) for new, old in zip(line, row, strict=True)]
+        kept = [(new, old) for new, old in pairs if new is not None]
+        assert 60 < len(kept) < 100
+        assert all(new == old and type(new) is type(old) for new, old in kept)
+
     def test_codes_called_na_are_told(self, tmp_path: Path) -> None:
         path = self.workbook(tmp_path / "t.xlsx", {"s": [["land"], ["NA"], ["DE"], ["FR"]]})
         with pytest.warns(UserWarning, match=r"'NA' in 1 cell of column 'land'; .* keep_na_columns=\['land'\]") as told:
@@ -244,15 +258,27 @@ class TestReadstat:
             "age": {98: "98 or more"},
             "pain": {0: "none", 10: "worst"},
         }
-        pyreadstat.write_sav(frame, tmp_path / "t.sav", variable_value_labels=labels, missing_ranges={"sex": [9]})
+        pyreadstat.write_sav(
+            frame,
+            tmp_path / "t.sav",
+            column_labels={"sex": "sex at birth"},
+            variable_value_labels=labels,
+            missing_ranges={"sex": [9]},
+        )
         read = read_table(tmp_path / "t.sav")
         assert read["sex"].dtype == pd.CategoricalDtype(pd.Index([1, 2])), "codes stay, and 9 is missing"
         assert read["sex"].isna().tolist() == [False, False, True, True]
         assert read["age"].dtype == "float64"
         assert read["pain"].tolist() == [0, 10, 3, 4]
         assert read["s"].tolist() == ["a", "b", None, "c"]
-        write_table(read, tmp_path / "o.sav")
-        assert read_table(tmp_path / "o.sav")["sex"].tolist() == [1, 2, pd.NA, pd.NA]
+        for kind in ("sav", "dta"):
+            mask = f"mask {tmp_path}/t.sav -o {tmp_path}/o.{kind} --ratio 0.1 --seed 0"
+            assert main(mask.split()) == 0
+            _, notes = getattr(pyreadstat, f"read_{kind}")(tmp_path / f"o.{kind}")
+            assert notes.variable_value_labels == labels
+            assert notes.column_names_to_labels["sex"] == "sex at birth"
+        write_table(read, tmp_path / "o.xpt")
+        assert read_table(tmp_path / "o.xpt")["sex"].tolist() == [1, 2, pd.NA, pd.NA]
 
     def test_stata_and_sas(self, tmp_path: Path) -> None:
         frame = pd.DataFrame(
@@ -312,7 +338,7 @@ class TestDatabases:
             assert frame["s"].tolist() == ["007", None, "NA"]
             told = refused(capsys, "plan", place)
             assert told.endswith(
-                """is a database with the tables 'all stays': say what to read, such as --query 'SELECT * FROM "all stays"'"""
+                f"is a database with the tables 'all stays': say what to read, such as --query '{query}'"
             )
             assert main(["plan", str(place), "--query", query]) == 0
             capsys.readouterr()
@@ -360,7 +386,7 @@ class TestDatabases:
         (tmp_path / "t.db").write_text("no such thing")
         with pytest.raises(ValueError, match=r"t\.db is no file of SQLite or DuckDB"):
             read_table(tmp_path / "t.db", query="SELECT 1")
-        with pytest.raises(FileNotFoundError, match="none.db does not exist"):
+        with pytest.raises(FileNotFoundError, match=r"none\.db does not exist"):
             read_table(f"sqlite:///{tmp_path}/none.db", query="SELECT 1")
         assert not (tmp_path / "none.db").exists()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,19 @@ class Elsewhere:
 
 
 Place = Path | Elsewhere
+
+
+class _Stdin(io.BytesIO):
+    """The bytes of stdin, under the name that messages have."""
+
+    name = "stdin"
+
+
+def open_place(place: Place) -> Path | str | IO[bytes]:
+    """What `missdiff_fast.table.read_table` reads at a place."""
+    if isinstance(place, Path):
+        return place
+    return place.url or _Stdin(sys.stdin.buffer.read())
 
 
 def read_place(text: str) -> Place:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import sys
@@ -13,15 +12,15 @@ import pandas as pd
 
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
-from missdiff_fast.cli.places import Elsewhere, Place
+from missdiff_fast.cli.places import Elsewhere, Place, open_place
 from missdiff_fast.errors import Text
-from missdiff_fast.table.atomic import check_writable
+from missdiff_fast.table.atomic import check_writable, write_atomically
 from missdiff_fast.table.dates import forms_of, with_forms
 from missdiff_fast.table.formats import TEXT, file_kind, writable
 from missdiff_fast.table.formats.database import file_of
 from missdiff_fast.table.io import read_written, write_any, write_text
 from missdiff_fast.table.literals import are_whole_texts
-from missdiff_fast.table.sources import ReadOptions
+from missdiff_fast.table.sources import AsRead, ReadOptions
 from missdiff_fast.table.text_writing import Rewriter, warn_of_empty_texts, write_delimited
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from missdiff_fast.model import MissDiff
-    from missdiff_fast.table.fields import WrittenTable
+    from missdiff_fast.table.sources import Reading
 
 
 def check_output(path: Path, *inputs: Place) -> None:
@@ -79,11 +78,11 @@ def read_to_rewrite(
     *,
     keep_na_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
-) -> tuple[pd.DataFrame, Rewriter | None]:
-    """The table of `read`, and what writes its cells as the file has them, if that is text."""
+) -> tuple[pd.DataFrame, Rewriter | AsRead | None]:
+    """The table of `read`, and what writes its cells as the file has them."""
     frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows)
-    if written is None:
-        return frame, None
+    if written is None or isinstance(written, AsRead):
+        return frame, written
     kind = ".csv" if isinstance(args.data, Elsewhere) else file_kind(args.data)[0]
     return frame, Rewriter(frame, written(), kind if args.format is None else f".{args.format.lower()}")
 
@@ -94,7 +93,7 @@ def _read(
     string_columns: Collection[str],
     keep_na_columns: Collection[str],
     keep_blank_rows: bool,
-) -> tuple[pd.DataFrame, Callable[[], WrittenTable] | None]:
+) -> Reading:
     check_input(args.data)
     # Columns that are copied or left out cause no warnings.
     unread = [*getattr(args, "keep", ()), *getattr(args, "drop", ())]
@@ -113,30 +112,17 @@ def _read(
             sheet=args.sheet,
             query=args.query,
         )
-        frame, written = read_written(_opened(args.data), options, args.format)
+        frame, written = read_written(open_place(args.data), options, args.format)
     except (ValueError, TypeError, LookupError) as error:
         named = args.data.name in str(error)
         template = "{error}" if named else "{path} cannot be read: {error}"
         raise UserError(Text(template, path=args.data, error=error)) from error
     if not args.header:
         frame.columns = frame.columns.map(str)  # options and written tables name columns by strings
-    if written is None:
-        return frame, None
+    if written is None or isinstance(written, AsRead):
+        return frame, written
     known(args.keep_na, frame, "--keep-na")
     return with_forms(frame.apply(_whole), {str(name): form for name, form in forms_of(frame).items()}), written
-
-
-class _Stdin(io.BytesIO):
-    """The bytes of stdin, under the name that messages have."""
-
-    name = "stdin"
-
-
-def _opened(place: Place) -> Path | str | _Stdin:
-    """What `read_written` reads at a place."""
-    if isinstance(place, Path):
-        return place
-    return place.url or _Stdin(sys.stdin.buffer.read())
 
 
 def _whole(column: pd.Series) -> pd.Series:
@@ -226,12 +212,12 @@ def write_quietly(frame: pd.DataFrame, path: Path | None) -> None:
 def rewrite(
     frame: pd.DataFrame,
     path: Path | None,
-    rewriter: Rewriter | None,
+    rewriter: Rewriter | AsRead | None,
     *,
     as_written: Collection[str] = (),
     keep_missing: bool = False,
 ) -> None:
-    """Write a table as `write` does; as text, with the cells of the file that it was read from as that has them.
+    """Write a table as `write` does, with the cells of the file that it was read from as that has them.
 
     Parameters
     ----------
@@ -239,13 +225,18 @@ def rewrite(
         The table that was read, with other cells.
     path : path or None
         Where to write it.
-    rewriter : Rewriter or None
+    rewriter : Rewriter, AsRead or None
         What `read_to_rewrite` gave.
     as_written, keep_missing
         As of `Rewriter.write`.
     """
     kind, target = (TEXT, ".csv") if path is None or _is_bare(path) else writable(path)
-    if rewriter is None or kind is not TEXT:
+    if isinstance(rewriter, AsRead) and path is not None and target in rewriter.suffixes:
+        warn_of_empty_texts(frame)
+        with write_atomically(path) as temporary:
+            rewriter.write(frame, temporary)
+        return
+    if not isinstance(rewriter, Rewriter) or kind is not TEXT:
         write(frame, path)
         return
     separator = rewriter.separator(target)

@@ -11,13 +11,12 @@ import pandas as pd
 
 from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
-from missdiff_fast.table.fields import WrittenTable
 from missdiff_fast.table.files import DELIMITED, open_text
 from missdiff_fast.table.formats import TEXT, check_options, file_kind, find_source, writable
 from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number
 from missdiff_fast.table.marks import mark_missing
-from missdiff_fast.table.sources import ReadOptions
+from missdiff_fast.table.sources import Reading, ReadOptions
 from missdiff_fast.table.text_writing import warn_of_empty_texts, write_delimited
 
 
@@ -150,10 +149,8 @@ def read_table(
     return read_written(path, options, format)[0]
 
 
-def read_written(
-    path: str | os.PathLike[str] | IO[bytes], options: ReadOptions, format: str | None = None
-) -> tuple[pd.DataFrame, Callable[[], WrittenTable] | None]:
-    """The table of `read_table`, and a function that gives its cells as written; None if the file is no text."""
+def read_written(path: str | os.PathLike[str] | IO[bytes], options: ReadOptions, format: str | None = None) -> Reading:
+    """The table of `read_table`, and a function that gives its cells as written, or what else the file holds."""
     source = find_source(path, format)
     kind, markers = check_options(source, options), options.markers
     frame, written = kind.read(source, options)

@@ -17,7 +17,7 @@ _MOST_DIGITS = 15  # of a decimal number that float64 holds for sure
 
 
 def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
-    """A column of cells, None where missing, and whether its cells had to become texts because their types differ.
+    """A column of cells, None where missing, and whether cells that are no texts had to become texts.
 
     Whole numbers with missing cells are Int64, truth values with such boolean, decimal numbers float64. Times of day,
     and cells of several types, are texts: numbers beside texts, for example.
@@ -48,7 +48,7 @@ def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
         return pd.Series(pd.to_timedelta(pd.Series(cells, dtype=object))), False
     if not all(isinstance(cell, _PLAIN) for cell in seen):
         return pd.Series(cells, dtype=object), False  # fit tells what they are
-    return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype=object), len(kinds) > 1
+    return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype=object), True
 
 
 def as_text(cell: Any) -> str:

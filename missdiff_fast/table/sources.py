@@ -101,4 +101,15 @@ class ReadOptions:
         return Markers.of(self.missing_values)
 
 
-Reading = tuple[pd.DataFrame, Callable[[], WrittenTable] | None]
+class AsRead:
+    """What a file holds beside the frame that was read from it; writes it too, to a file of its kinds."""
+
+    suffixes: tuple[str, ...] = ()
+
+    def write(self, frame: pd.DataFrame, path: Path) -> None:
+        """Write a frame of the rows and columns that were read, with other cells."""
+        raise NotImplementedError
+
+
+# The frame, and what gives its cells as text that was read has them, or what a file of another format holds beside it.
+Reading = tuple[pd.DataFrame, Callable[[], WrittenTable] | AsRead | None]

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,8 +17,9 @@ from missdiff_fast.table.fields import MISSING_TEXTS
 from missdiff_fast.table.formats.base import Format, refuse_twice, require
 from missdiff_fast.table.formats.excel_writing import write
 from missdiff_fast.table.identifiers import level_outside
+from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.objects import as_column, as_text
-from missdiff_fast.table.sources import Reading, ReadOptions, Source
+from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source
 
 _EXTRA, _WHAT = "excel", "an Excel file"
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -36,7 +38,7 @@ def read(source: Source, options: ReadOptions) -> Reading:
         if any(cell.formula for row in rows for cell in row):
             results = openpyxl.load_workbook(stream, read_only=True, data_only=True)
             rows = _with_results(rows, list(_rows(results[sheet])), source.name)
-    return _as_frame(rows, source.name, options), None
+    return _as_frame(rows, source.name, options)
 
 
 @dataclass(slots=True)
@@ -103,7 +105,34 @@ def _with_results(rows: list[list[_Cell]], results: list[list[_Cell]], source: s
     return rows
 
 
-def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> pd.DataFrame:
+class _Cells(AsRead):
+    """The cells of columns that had to become texts, as numbers, dates and texts."""
+
+    suffixes = (".xlsx",)
+
+    def __init__(self, cells: dict[str, list[Any]]) -> None:
+        self._cells = cells
+
+    def write(self, frame: pd.DataFrame, path: Path) -> None:
+        """Write a frame whose texts are numbers and dates again where the file had such."""
+        columns = {name: frame[name] for name in frame.columns}
+        for name, cells in self._cells.items():
+            known = {as_text(cell): cell for cell in cells if cell is not None}
+            new = [
+                cell if cell is not None and text == as_text(cell) else known.get(text, _as_number(text))
+                for text, cell in zip(frame[name].astype(object).where(frame[name].notna(), None), cells, strict=True)
+            ]
+            columns[name] = pd.Series(new, dtype=object, index=frame.index)
+        write(pd.DataFrame(columns), path)
+
+
+def _as_number(text: str | None) -> Any:
+    """A text among numbers as a number, if it is one."""
+    numbers = None if text is None else read_numbers([text])
+    return text if numbers is None else numbers[0].item()
+
+
+def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Reading:
     if options.skip_rows < 0:
         raise argument_error("skip_rows", f"must be 0 or more, got {options.skip_rows}", options.skip_rows)
     for number in options.skip_lines:
@@ -122,16 +151,19 @@ def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> pd.
     names: list[Any] = list(range(width))
     if options.header:
         names = _names(kept.pop(0), width, source)
-    columns, mixed = {}, []
+    columns: dict[Any, pd.Series] = {}
+    mixed: dict[str, list[Any]] = {}
     for place, name in enumerate(names):
         cells = [row[place] if place < len(row) else _EMPTY for row in kept]
         if str(name).startswith("Unnamed: ") and all(cell.value is None for cell in cells):
             continue
-        columns[name], differ = as_column(_values(cells, str(name), options))
-        if differ and str(name) not in options.string_columns:
-            mixed.append(name)
+        values = _values(cells, str(name), options)
+        as_texts = str(name) in options.string_columns
+        columns[name], differ = as_column([_text(value) for value in values] if as_texts else values)
+        if differ or (as_texts and not all(value is None or isinstance(value, str) for value in values)):
+            mixed[str(name)] = values
     _warn_of_words(kept, names, source, options)
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns), _Cells(mixed)
 
 
 def _names(row: list[_Cell], width: int, source: str) -> list[str]:
@@ -145,12 +177,13 @@ def _names(row: list[_Cell], width: int, source: str) -> list[str]:
 
 
 def _values(cells: list[_Cell], name: str, options: ReadOptions) -> list[Any]:
-    """The values of a column: None where missing, texts throughout if the user says so."""
+    """The values of a column, None where missing."""
     gone = {*options.markers.strings, *(("",) if name in options.keep_na_columns else _WORDS)}
-    values = [None if _is_missing(cell, gone) else cell.value for cell in cells]
-    if name in options.string_columns:
-        return [None if value is None else as_text(value) for value in values]
-    return values
+    return [None if _is_missing(cell, gone) else cell.value for cell in cells]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else as_text(value)
 
 
 def _is_missing(cell: _Cell, words: set[str]) -> bool:

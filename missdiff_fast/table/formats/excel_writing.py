@@ -58,7 +58,7 @@ def _held(value: Any, name: object, times: bool) -> Any:
         if len(_escaped(value)) > _LONGEST:
             raise unheld(name, f"a text of {len(value):,} characters; Excel has {_LONGEST:,}", ".xlsx")
         return value
-    if isinstance(value, bool):
+    if isinstance(value, (bool, datetime.time)):
         return value
     if isinstance(value, int):
         if abs(value) > EXACT:

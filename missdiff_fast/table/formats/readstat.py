@@ -1,7 +1,7 @@
 """Files of SAS, SPSS and Stata, through pyreadstat.
 
-Codes stay codes. A column whose observed values all have value labels is read as a category of its codes; the labels
-themselves are left out. User-defined missing values are missing.
+Codes stay codes. A column whose observed values all have value labels is read as a category of its codes. The labels
+are written with the same table only. User-defined missing values are missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from missdiff_fast.table.dtypes import family_of
 from missdiff_fast.table.formats.base import OTHER_FILE, Format, require, unheld
 from missdiff_fast.table.literals import EXACT
 from missdiff_fast.table.objects import as_column
-from missdiff_fast.table.sources import Reading, ReadOptions, Source
+from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source
 
 _EXTRA, _WHAT = "stats", "a file of SAS, SPSS or Stata"
 _READERS = {
@@ -50,7 +50,7 @@ def read(source: Source, options: ReadOptions) -> Reading:
     labels = notes.variable_value_labels
     for name in frame.columns:
         frame[name] = _as_read(frame[name], labels.get(name, {}))
-    return frame, None
+    return frame, _Labels(notes.column_names_to_labels, labels)
 
 
 def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
@@ -72,12 +72,31 @@ def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
     return column
 
 
+class _Labels(AsRead):
+    """The labels of columns and of values."""
+
+    suffixes = (".sav", ".zsav", ".dta")
+
+    def __init__(self, columns: dict[str, str | None], values: dict[str, dict[Any, str]]) -> None:
+        self._columns, self._values = columns, values
+
+    def write(self, frame: pd.DataFrame, path: Path) -> None:
+        """Write a frame with the labels."""
+        names = {str(name): label for name, label in self._columns.items() if label and name in frame}
+        values = {str(name): labels for name, labels in self._values.items() if labels and name in frame}
+        _write(frame, path, {"column_labels": names, "variable_value_labels": values})
+
+
 def write(frame: pd.DataFrame, path: Path) -> None:
     """Write a file; `missdiff_fast.table.write_table` calls it."""
+    _write(frame, path, {})
+
+
+def _write(frame: pd.DataFrame, path: Path, labels: dict[str, Any]) -> None:
     pyreadstat = require("pyreadstat", _EXTRA, _WHAT)
     suffix = path.suffix.lower()
     columns = {name: _as_written(frame[name], suffix) for name in frame.columns}
-    arguments = {"row_compress": False, "compress": True} if suffix == ".zsav" else {}
+    arguments = labels | ({"compress": True} if suffix == ".zsav" else {})
     try:
         getattr(pyreadstat, _WRITERS[suffix])(pd.DataFrame(columns), str(path), **arguments)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError) as error:
