@@ -112,7 +112,7 @@ class TestSample:
         assert refused(capsys, "sample", model, "-n", 3).startswith("not enough memory: DefaultCPUAllocator")
 
     def test_a_reader_that_has_seen_enough_is_no_error(self, model: str) -> None:
-        line = f"{sys.executable} -m missdiff_fast sample {model} -n 20000 | head -n 1"
+        line = f"{sys.executable} -m missdiff_fast sample {model} -n 20000 -o - | head -n 1"
         done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "age,dose=mg,sex,ward\n", "")
 

@@ -125,7 +125,7 @@ def test_text_is_plain(tmp_path: Path) -> None:
     assert list(read_table(tmp_path / "t.parquet").columns) == ["0", "a"]
 
 
-@pytest.mark.parametrize("name", ["t.xlsx", "t.arff", "t", "t.gz", "t.parquet.gz", "t.csv.lz4", "t.pickle"])
+@pytest.mark.parametrize("name", ["t.xls", "t.arff", "t", "t.gz", "t.parquet.gz", "t.csv.lz4", "t.pickle"])
 def test_unknown_kinds(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("a\n1\n")
     for call in (lambda path: read_table(path), lambda path: write_table(FRAME, path)):

@@ -14,29 +14,22 @@ import pytest
 
 from missdiff_fast.table import read_table, write_table
 from missdiff_fast.table.io import read_written
+from missdiff_fast.table.sources import ReadOptions
 from missdiff_fast.table.text_writing import Rewriter, write_delimited
 
 
 def read(path: Path, **options: Any) -> tuple[pd.DataFrame, Rewriter]:
     """A table and its rewriter."""
-    defaults: dict[str, Any] = {"separator": None, "decimal": None, "encoding": None, "missing_values": ()}
-    more: dict[str, Any] = {
-        "header": True,
-        "skip_rows": 0,
-        "skip_lines": (),
-        "string_columns": (),
-        "keep_na_columns": (),
-    }
-    frame, written = read_written(path, **{**defaults, **more, "keep_blank_rows": True, **options})
+    frame, written = read_written(path, ReadOptions(**{"keep_blank_rows": True, **options}))
     assert written is not None
-    return frame, Rewriter(frame, written())
+    return frame, Rewriter(frame, written(), path.suffix)
 
 
 def rewritten(path: Path, table: pd.DataFrame | None = None, to: str | None = None, **options: Any) -> str:
     """What is written for a table that was read, by default for the one that it is."""
     frame, rewriter = read(path, **options)
     stream = io.StringIO(newline="")
-    own = rewriter.separator(".csv", ".csv") if to is None else to
+    own = rewriter.separator(".csv") if to is None else to
     rewriter.write(frame if table is None else table, stream, own, keep_missing=True)
     return stream.getvalue()
 
@@ -142,7 +135,7 @@ def test_white_space_separates_no_more(tmp_path: Path) -> None:
     (tmp_path / "t.data").write_text("a  b\n1.50   x\n  2.25 y,z\n")
     assert rewritten(tmp_path / "t.data", to=",", separator=r"\s+") == 'a,b\n1.50,x\n2.25,"y,z"\n'
     _, rewriter = read(tmp_path / "t.data", separator=r"\s+")
-    assert [rewriter.separator(".data", target) for target in (".csv", ".tsv", ".psv")] == [",", "\t", "|"]
+    assert [rewriter.separator(target) for target in (".csv", ".tsv", ".psv")] == [",", "\t", "|"]
 
 
 FRAME = pd.DataFrame(
@@ -206,6 +199,8 @@ def test_what_is_no_cell_of_the_table_is_left_out(tmp_path: Path) -> None:
 def test_the_separator_of_each_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a;b\n1,5;x\n2,5;y\n")
     _, rewriter = read(tmp_path / "t.csv")
-    kinds = [(".csv", ".csv"), (".csv", ".txt"), (".csv", ".tsv"), (".csv", ".psv"), (".tsv", ".csv")]
-    assert [rewriter.separator(*pair) for pair in kinds] == [";", ";", "\t", "|", ";"]
+    kinds = (".csv", ".txt", ".tsv", ".tab", ".psv")
+    assert [rewriter.separator(kind) for kind in kinds] == [";", ";", "\t", "\t", "|"]
+    (tmp_path / "t.tsv").write_text("a\tb\n1,5\tx\n2,5\ty\n")
+    assert read(tmp_path / "t.tsv")[1].separator(".csv") == ";"
     assert rewritten(tmp_path / "t.csv", to="|") == "a|b\n1,5|x\n2,5|y\n"

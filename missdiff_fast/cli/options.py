@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-TABLES = "CSV (also compressed), Parquet or Feather, by the file name"
+TABLES = "CSV (also compressed), TSV, Parquet, Feather, Excel, SPSS, Stata or SAS, by the file name"
+INPUTS = f"{TABLES}; - for stdin, or the file or URL of a database"
+OUTPUTS = "the table to write, of a kind that its name tells (default, or -: CSV on stdout)"
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +30,11 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         help="a column of a CSV file in which NA, null and the like are values, such as the code of a country "
         "(repeatable)",
     )
+    group.add_argument(
+        "--format", metavar="KIND", help="the kind of file, such as tsv or parquet, if its name does not tell it"
+    )
+    group.add_argument("--sheet", metavar="NAME", help="the sheet of an Excel file")
+    group.add_argument("--query", metavar="SQL", help="what to read from a database: a SELECT statement")
     group.add_argument("--separator", metavar="CHAR", help="separator of a CSV file")
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark of a CSV file")
     group.add_argument("--encoding", metavar="NAME", help="encoding of a CSV file")

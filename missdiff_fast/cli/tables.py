@@ -12,12 +12,15 @@ import pandas as pd
 
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
+from missdiff_fast.cli.places import Elsewhere, Place, open_place
 from missdiff_fast.errors import Text
-from missdiff_fast.table.atomic import check_writable
+from missdiff_fast.table.atomic import check_writable, write_atomically
 from missdiff_fast.table.dates import forms_of, with_forms
-from missdiff_fast.table.files import BINARY, file_kind
+from missdiff_fast.table.formats import TEXT, file_kind, writable
+from missdiff_fast.table.formats.database import file_of
 from missdiff_fast.table.io import read_written, write_any, write_text
 from missdiff_fast.table.literals import are_whole_texts
+from missdiff_fast.table.sources import AsRead, ReadOptions
 from missdiff_fast.table.text_writing import Rewriter, warn_of_empty_texts, write_delimited
 
 if TYPE_CHECKING:
@@ -26,22 +29,25 @@ if TYPE_CHECKING:
     from typing import IO
 
     from missdiff_fast.model import MissDiff
-    from missdiff_fast.table.fields import WrittenTable
+    from missdiff_fast.table.sources import Reading
 
 
-def check_output(path: Path, *inputs: Path) -> None:
+def check_output(path: Path, *inputs: Place) -> None:
     """Refuse, before any work, an output that cannot be written or that would overwrite an input.
 
     Raises
     ------
     UserError
-        The folder is missing or cannot be written to, or the path is a folder or one of the inputs.
+        The folder is missing or cannot be written to, or the path is a folder, one of the inputs or stdout.
     """
+    if path == Path("-"):
+        raise UserError("-o -: only tables go to stdout; give the name of a file")
     if path.is_dir():
         raise UserError(f"-o {path} is a folder; give the name of a file")
     if _is_stream(path):
         return
-    for source in inputs:
+    files = [file_of(one.url) if isinstance(one, Elsewhere) else one for one in inputs]
+    for source in [file for file in files if file is not None]:
         if path.exists() and source.exists() and os.path.samefile(path, source):
             raise UserError(f"-o {path} would overwrite {source}, which is read; give the output another name")
     # Writing follows a link, so the folder of its target is checked.
@@ -72,10 +78,13 @@ def read_to_rewrite(
     *,
     keep_na_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
-) -> tuple[pd.DataFrame, Rewriter | None]:
-    """The table of `read`, and what writes its cells as the file has them, if that is text."""
+) -> tuple[pd.DataFrame, Rewriter | AsRead | None]:
+    """The table of `read`, and what writes its cells as the file has them."""
     frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows)
-    return frame, None if written is None else Rewriter(frame, written())
+    if written is None or isinstance(written, AsRead):
+        return frame, written
+    kind = ".csv" if isinstance(args.data, Elsewhere) else file_kind(args.data)[0]
+    return frame, Rewriter(frame, written(), kind if args.format is None else f".{args.format.lower()}")
 
 
 def _read(
@@ -84,13 +93,12 @@ def _read(
     string_columns: Collection[str],
     keep_na_columns: Collection[str],
     keep_blank_rows: bool,
-) -> tuple[pd.DataFrame, Callable[[], WrittenTable] | None]:
+) -> Reading:
     check_input(args.data)
     # Columns that are copied or left out cause no warnings.
     unread = [*getattr(args, "keep", ()), *getattr(args, "drop", ())]
     try:
-        frame, written = read_written(
-            args.data,
+        options = ReadOptions(
             separator=args.separator,
             decimal=args.decimal,
             encoding=args.encoding,
@@ -101,15 +109,18 @@ def _read(
             string_columns=string_columns,
             keep_na_columns=[*args.keep_na, *keep_na_columns, *unread],
             keep_blank_rows=keep_blank_rows,
+            sheet=args.sheet,
+            query=args.query,
         )
+        frame, written = read_written(open_place(args.data), options, args.format)
     except (ValueError, TypeError, LookupError) as error:
         named = args.data.name in str(error)
         template = "{error}" if named else "{path} cannot be read: {error}"
         raise UserError(Text(template, path=args.data, error=error)) from error
     if not args.header:
         frame.columns = frame.columns.map(str)  # options and written tables name columns by strings
-    if written is None:
-        return frame, None
+    if written is None or isinstance(written, AsRead):
+        return frame, written
     known(args.keep_na, frame, "--keep-na")
     return with_forms(frame.apply(_whole), {str(name): form for name, form in forms_of(frame).items()}), written
 
@@ -148,22 +159,26 @@ def load(args: argparse.Namespace) -> MissDiff:
     return model
 
 
-def check_input(path: Path) -> None:
+def check_input(path: Place) -> None:
     """Refuse an input that does not exist or is a folder."""
+    if isinstance(path, Elsewhere):
+        if not path.url and sys.stdin is None:
+            raise UserError("stdin is closed, and the table comes from there; give a file instead of -")
+        return
     if not path.exists():
         raise UserError(f"{path}: there is no such file")
     if path.is_dir():
         raise UserError(f"{path} is a folder, not a file")
 
 
-def check_table_output(path: Path | None, *inputs: Path) -> None:
+def check_table_output(path: Path | None, *inputs: Place) -> None:
     """Refuse what `check_output` refuses, and a name without a known format; None is stdout."""
     if path is None:
         check_stdout()
         return
     check_output(path, *inputs)
     if path.suffix or not _is_stream(path):
-        file_kind(path)
+        writable(path)
 
 
 def check_stdout() -> None:
@@ -181,7 +196,7 @@ def _is_stream(path: Path) -> bool:
 
 def write(frame: pd.DataFrame, path: Path | None) -> None:
     """Write a table to a file, or as CSV to stdout."""
-    if path is None or _is_bare(path) or file_kind(path)[0] not in BINARY:
+    if path is None or _is_bare(path) or not writable(path)[0].holds_empty_texts:
         warn_of_empty_texts(frame)
     write_quietly(frame, path)
 
@@ -197,13 +212,12 @@ def write_quietly(frame: pd.DataFrame, path: Path | None) -> None:
 def rewrite(
     frame: pd.DataFrame,
     path: Path | None,
-    source: Path,
-    rewriter: Rewriter | None,
+    rewriter: Rewriter | AsRead | None,
     *,
     as_written: Collection[str] = (),
     keep_missing: bool = False,
 ) -> None:
-    """Write a table as `write` does; as text, with the cells of the file that it was read from as that has them.
+    """Write a table as `write` does, with the cells of the file that it was read from as that has them.
 
     Parameters
     ----------
@@ -211,18 +225,21 @@ def rewrite(
         The table that was read, with other cells.
     path : path or None
         Where to write it.
-    source : path
-        The file that it was read from.
-    rewriter : Rewriter or None
+    rewriter : Rewriter, AsRead or None
         What `read_to_rewrite` gave.
     as_written, keep_missing
         As of `Rewriter.write`.
     """
-    target = ".csv" if path is None or _is_bare(path) else file_kind(path)[0]
-    if rewriter is None or target in BINARY:
+    kind, target = (TEXT, ".csv") if path is None or _is_bare(path) else writable(path)
+    if isinstance(rewriter, AsRead) and path is not None and target in rewriter.suffixes:
+        warn_of_empty_texts(frame)
+        with write_atomically(path) as temporary:
+            rewriter.write(frame, temporary)
+        return
+    if not isinstance(rewriter, Rewriter) or kind is not TEXT:
         write(frame, path)
         return
-    separator = rewriter.separator(file_kind(source)[0], target)
+    separator = rewriter.separator(target)
 
     def write_cells(stream: IO[str]) -> None:
         rewriter.write(frame, stream, separator, as_written=as_written, keep_missing=keep_missing)

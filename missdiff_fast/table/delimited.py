@@ -22,7 +22,8 @@ from missdiff_fast.table.hints import padded_identifiers, warn_of_header, warn_o
 from missdiff_fast.table.literals import EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.na_words import keep_na_words
 from missdiff_fast.table.schema import Name
-from missdiff_fast.table.sniffing import find_decimal, find_separator
+from missdiff_fast.table.sniffing import decode_text, find_decimal, find_separator
+from missdiff_fast.table.sources import ReadOptions, Source
 from missdiff_fast.table.text_rows import (
     WHITESPACE,
     Rows,
@@ -34,22 +35,17 @@ from missdiff_fast.table.text_rows import (
     warn_of_blank_rows,
 )
 
+_SEPARATORS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}  # of those kinds that have no other
 
-def read_delimited(
-    text: str,
-    source: str,
-    *,
-    separator: str | None,
-    decimal: str | None,
-    markers: tuple[str, ...],
-    header: bool,
-    skip_rows: int,
-    skip_lines: Collection[int],
-    string_columns: Collection[str],
-    keep_na_columns: Collection[str],
-    keep_blank_rows: bool,
-) -> tuple[pd.DataFrame, Callable[[], WrittenTable]]:
+
+def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, Callable[[], WrittenTable]]:
     """A frame from text, and a function that gives its cells as written; see `missdiff_fast.table.read_table`."""
+    source, header, skip_rows, skip_lines = place.name, options.header, options.skip_rows, options.skip_lines
+    separator, decimal, markers = options.separator, options.decimal, options.markers.strings
+    if separator is None:
+        separator = _SEPARATORS.get(place.suffix)
+    string_columns, keep_na_columns = set(options.string_columns), set(options.keep_na_columns)
+    text = decode_text(place.content(), options.encoding, source)
     if skip_rows < 0:
         raise argument_error("skip_rows", f"must be 0 or more, got {skip_rows}", skip_rows)
     lines, ends = split_lines(text)
@@ -78,7 +74,7 @@ def read_delimited(
     names, widths = _names(lines, rows, separator, header, source)
     strings = {name for name in names if str(name) in string_columns}
     kept = {name for name in names if str(name) in keep_na_columns}
-    holes = find_rows_of_holes(lines, rows, len(names), header, keep_blank_rows, skip_rows)
+    holes = find_rows_of_holes(lines, rows, len(names), header, options.keep_blank_rows, skip_rows)
     holes &= ~np.isin(rows.first, list(skip_lines))
     warn_of_blank_rows(rows, holes, len(names), source)
     # The parser skips an empty line, but not one with an empty cell in quotes.

@@ -55,7 +55,7 @@ def family_of(dtype: Dtype) -> str:
 
 def holds_text(dtype: Dtype) -> bool:
     """Whether a column of this dtype, as the reader makes it, may hold strings."""
-    return bool(dtype == np.dtype(object)) or isinstance(dtype, pd.StringDtype)
+    return bool(dtype == np.dtype(object)) or family_of(dtype) == "string"
 
 
 def _arrow_family(kind: pa.DataType) -> str:

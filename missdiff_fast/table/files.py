@@ -1,4 +1,4 @@
-"""Kinds of files by their names, and compressed text."""
+"""Kinds of delimited text by their names, and compressed files."""
 
 from __future__ import annotations
 
@@ -14,42 +14,9 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from missdiff_fast.errors import DataError
-from missdiff_fast.remedies import Do, Pass, ReadWith, Remedy
-
-DELIMITED = {".csv": ",", ".tsv": "\t", ".txt": ",", ".psv": "|", ".data": ","}
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
-BINARY = (".parquet", ".feather", ".arrow")
-_SHEET = Do("save the sheet as CSV"), ReadWith("pandas.read_excel")
-_CONVERT = Do("convert it to CSV or Parquet")
-_BELOW = "save the lines below @data as .csv and read that with"
-_ELSEWHERE: dict[str, tuple[Remedy, ...]] = {
-    ".arff": (Pass("header", False, goal=_BELOW, more=(Pass("missing_values", ["?"]),)),),
-    ".xls": _SHEET,
-    ".xlsx": _SHEET,
-    ".sas7bdat": (ReadWith("pandas.read_sas"), _CONVERT),
-    ".dta": (ReadWith("pandas.read_stata"), _CONVERT),
-    ".json": (ReadWith("pandas.read_json"), _CONVERT),
-}
-_RENAME = Do("rename it to end in .csv", when="if it is delimited text")
-
-
-def file_kind(path: Path) -> tuple[str, str]:
-    """The suffix that tells the kind of file, and that of its compression or ""; ValueError if it is not known."""
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    last = suffixes[-1] if suffixes else ""
-    if last in DELIMITED or last in BINARY:
-        return last, ""
-    base = suffixes[0] if len(suffixes) == 2 else ""
-    if last in _COMPRESSED and base in DELIMITED:
-        return base, path.suffix
-    remedies = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or _RENAME
-    kinds = ", ".join([*DELIMITED, *BINARY])
-    problem = (
-        f"{path.name}: files of this kind are not known (known are {kinds}; text also with {', '.join(_COMPRESSED)} at "
-        "its end)"
-    )
-    raise DataError("file", problem, value=path.name, remedy=remedies)
+# The separator of each kind of delimited text.
+DELIMITED = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", ".psv": "|", ".data": ","}
+COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
 def read_bytes(path: Path, compression: str) -> bytes:

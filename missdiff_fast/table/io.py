@@ -1,36 +1,31 @@
-"""Tables in files: delimited text, plain or compressed, Parquet and Feather, by the name of the file."""
+"""Tables in files of many formats, by the name of the file, in streams and in databases."""
 
 from __future__ import annotations
 
-import lzma
-import math
 import os
-import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
-from missdiff_fast.table.delimited import read_delimited
-from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, family_of, holds_text, key_dtype, to_keys, unit_of, zone_of
-from missdiff_fast.table.fields import WrittenTable
-from missdiff_fast.table.files import BINARY, DELIMITED, file_kind, open_text, read_bytes
+from missdiff_fast.table.files import DELIMITED, open_text
+from missdiff_fast.table.formats import TEXT, check_options, file_kind, find_source, writable
 from missdiff_fast.table.hints import warn_of_texts
-from missdiff_fast.table.literals import large_number, with_room
-from missdiff_fast.table.sniffing import decode_text
+from missdiff_fast.table.literals import large_number
+from missdiff_fast.table.marks import mark_missing
+from missdiff_fast.table.sources import Reading, ReadOptions
 from missdiff_fast.table.text_writing import warn_of_empty_texts, write_delimited
 
 
 def read_table(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | IO[bytes],
     *,
+    format: str | None = None,
+    sheet: str | None = None,
+    query: str | None = None,
     separator: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
@@ -44,8 +39,11 @@ def read_table(
 ) -> pd.DataFrame:
     r"""Read a table.
 
-    By its name the file is delimited text (``.csv``, ``.tsv``, ``.txt``, ``.psv``, ``.data``, each also with ``.gz``,
-    ``.bz2``, ``.xz``, ``.zip`` or ``.zst`` after it), Parquet (``.parquet``) or Feather (``.feather``, ``.arrow``).
+    By its name the file is delimited text (``.csv``, ``.tsv``, ``.tab``, ``.txt``, ``.psv``, ``.data``, each also with
+    ``.gz``, ``.bz2``, ``.xz``, ``.zip`` or ``.zst`` after it), Parquet (``.parquet``), Feather (``.feather``,
+    ``.arrow``), Excel (``.xlsx``, ``.xlsm``), SAS (``.sas7bdat``, ``.xpt``), SPSS (``.sav``, ``.zsav``), Stata
+    (``.dta``), SQLite or DuckDB (``.db``, ``.sqlite``, ``.sqlite3``, ``.duckdb``, ``.ddb``). Excel, SAS, SPSS, Stata
+    and databases except SQLite need packages: ``pip install 'missdiff_fast[files]'``.
 
     In text, empty cells and ``NA``, ``NaN``, ``nan``, ``NULL``, ``null``, ``<NA>``, ``N/A``, ``n/a``, ``#N/A`` are
     missing; the word ``None`` is not. In a column of text such a word is a text if it stands in quotes and the file has
@@ -63,13 +61,30 @@ def read_table(
     such as ``<0.1``, codes), and words such as ``NA`` that may be texts: beside empty cells, in quotes, or where all
     texts of the column are alike, as codes of countries.
 
+    In Excel a text is a text, whatever it looks like, a date is a date, and the words above are missing unless they
+    stand behind an apostrophe. A column of numbers beside texts is one of texts. Formulas count by the results that
+    Excel has stored.
+
+    From SAS, SPSS and Stata codes are read as they are; a column whose observed values all have value labels is a
+    category of its codes. Labels are left out. User-defined missing values and empty texts are missing, and columns
+    whose numbers are all whole are integers.
+
+    Decimal numbers of databases and of Parquet are float64 where that holds all their digits. Times of day are texts.
+
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.
 
     Parameters
     ----------
-    path : str or path
-        The file.
+    path : str, path or binary stream
+        The file, a stream of the bytes of one, or the URL of a database, such as ``"sqlite:///stays.db"``.
+    format : str, optional
+        The kind of file as a suffix without its point, such as ``"csv"``, where the name does not tell it; of a stream
+        CSV by default.
+    sheet : str, optional
+        The sheet of an Excel file that has several.
+    query : str, optional
+        What to read from a database: one SELECT statement. Nothing is written to the database.
     separator : str, optional
         Of text: one character of ASCII, or ``"\s+"`` for white space. Found among comma, semicolon, tab and bar by
         default.
@@ -104,7 +119,10 @@ def read_table(
         If there is no such file.
     ValueError
         If the kind of file is not known, or the file is empty, damaged, not in the encoding, has a column name twice,
-        or has a line with more or fewer fields than the header; no cell is ever dropped or shifted in silence.
+        or has a line with more or fewer fields than the header; no cell is ever dropped or shifted in silence. If
+        ``sheet`` or ``query`` is left out where it is needed, given where it is not, or wrong.
+    ImportError
+        If the package for the format is not installed.
 
     Examples
     --------
@@ -114,8 +132,7 @@ def read_table(
     ...     read_table(f"{folder}/t.csv", keep_na_columns=["country"])["country"].tolist()
     ['NA', 'DE', nan]
     """
-    return read_written(
-        path,
+    options = ReadOptions(
         separator=separator,
         decimal=decimal,
         encoding=encoding,
@@ -126,68 +143,33 @@ def read_table(
         string_columns=string_columns,
         keep_na_columns=keep_na_columns,
         keep_blank_rows=keep_blank_rows,
-    )[0]
-
-
-def read_written(
-    path: str | os.PathLike[str],
-    *,
-    separator: str | None,
-    decimal: str | None,
-    encoding: str | None,
-    missing_values: Sequence[object],
-    header: bool,
-    skip_rows: int,
-    skip_lines: Collection[int],
-    string_columns: Collection[str],
-    keep_na_columns: Collection[str],
-    keep_blank_rows: bool,
-) -> tuple[pd.DataFrame, Callable[[], WrittenTable] | None]:
-    """The table of `read_table`, and a function that gives its cells as written; None if the file is no text."""
-    path = Path(path)
-    base, compression = file_kind(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give a file")
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist: check the path (the current folder is {Path.cwd()})")
-    markers = Markers.of(missing_values)
-    try:
-        data = None if base in BINARY else read_bytes(path, compression)
-        if data is None:
-            with open(path, "rb") as stream:  # Arrow opens no name that is not UTF-8
-                stored = pd.read_parquet(stream) if base == ".parquet" else pd.read_feather(stream)
-    except (pa.ArrowException, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, ValueError) as error:
-        raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
-    except OSError as error:
-        # gzip, bz2 and Arrow report damage by an OSError without a number; those with one are the system's.
-        if error.errno is None:
-            raise ValueError(f"{path} is damaged, cut short or not what its name says: {error}") from error
-        raise
-    if data is None:
-        frame = _mark(_with_index(stored, path.name), markers)
-        warn_of_texts(frame.drop(columns=[name for name in frame.columns if str(name) in string_columns]), path.name)
-        return frame, None
-    frame, write = read_delimited(
-        decode_text(data, encoding, path.name),
-        path.name,
-        separator={".tsv": "\t", ".psv": "|"}.get(base) if separator is None else separator,
-        decimal=decimal,
-        markers=markers.strings,
-        header=header,
-        skip_rows=skip_rows,
-        skip_lines=skip_lines,
-        string_columns=set(string_columns),
-        keep_na_columns=set(keep_na_columns),
-        keep_blank_rows=keep_blank_rows,
+        sheet=sheet,
+        query=query,
     )
+    return read_written(path, options, format)[0]
+
+
+def read_written(path: str | os.PathLike[str] | IO[bytes], options: ReadOptions, format: str | None = None) -> Reading:
+    """The table of `read_table`, and a function that gives its cells as written, or what else the file holds."""
+    source = find_source(path, format)
+    kind, markers = check_options(source, options), options.markers
+    frame, written = kind.read(source, options)
+    if kind is not TEXT:
+        frame = mark_missing(frame, markers, options.string_columns)
+        unnamed = [name for name in frame.columns if str(name) not in options.string_columns]
+        warn_of_texts(frame[unnamed], source.name)
+        return frame, written
     # Markers that are large numbers also count as numbers, because the parser is not given them.
     large = tuple(large_number(text) for text in markers.strings)
     markers = Markers(markers.strings, (*markers.numbers, *(number for number in large if number is not None)))
-    return _mark(frame, markers, string_columns), write
+    return mark_missing(frame, markers, options.string_columns), written
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     """Write a table, without its index, to a file of one of the kinds that `read_table` reads.
+
+    These are delimited text, Parquet, Feather, Excel (``.xlsx``), SPSS (``.sav``, ``.zsav``), Stata (``.dta``) and SAS
+    (``.xpt``), by the file's name.
 
     The file appears whole or not at all: what was there before stays until the new one is complete.
 
@@ -203,35 +185,26 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If the kind of file is not known, or can't hold the table.
+        If the kind of file is not known or only read, or can't hold a column as it is.
+    ImportError
+        If the package for the format is not installed.
     OSError
         If the file can't be written.
     """
     path = Path(path)
-    if file_kind(path)[0] in DELIMITED:
+    if not writable(path)[0].holds_empty_texts:
         warn_of_empty_texts(frame)
     write_any(frame, path)
 
 
 def write_any(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as `write_table` does, but without warnings."""
-    base, _ = file_kind(path)
-    if base in DELIMITED:
-        write_text(path, lambda stream: write_delimited(frame, stream, DELIMITED[base]))
+    kind, suffix = writable(path)
+    if kind.write is None:
+        write_text(path, lambda stream: write_delimited(frame, stream, DELIMITED[suffix]))
         return
     with write_atomically(path) as temporary:
-        plain = frame.reset_index(drop=True).rename(columns=str)
-        try:
-            # pandas passes the name of a "wb" file to Arrow, which opens UTF-8 names only.
-            with open(temporary, "w+b") as file:
-                if base == ".parquet":
-                    plain.to_parquet(file, index=False)
-                else:
-                    plain.to_feather(file)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise ValueError(
-                f"a {base} file can't hold this table ({error}): convert the column, or write CSV"
-            ) from error
+        kind.write(frame.reset_index(drop=True).rename(columns=str), temporary)
 
 
 def write_text(path: Path, write: Callable[[IO[str]], None]) -> None:
@@ -242,74 +215,3 @@ def write_text(path: Path, write: Callable[[IO[str]], None]) -> None:
         open_text(temporary, compression, path.name.removesuffix(compression)) as stream,
     ):
         write(stream)
-
-
-def _plain_forms(number: int | float) -> list[str]:
-    """The spellings of a number in columns left as text: -9 and -9.0, but not -09."""
-    if math.isfinite(number) and number == int(number):
-        return [f"{int(number)}", f"{int(number)}.0"]
-    return [repr(float(number))]
-
-
-def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
-    """The frame with its index as columns; an index that only numbers the rows is dropped."""
-    index = frame.index
-    if isinstance(index, pd.RangeIndex) and index.name is None:
-        return frame.reset_index(drop=True)
-    bare = ["index"] if index.nlevels == 1 else [f"level_{level}" for level in range(index.nlevels)]
-    names = [other if name is None else name for name, other in zip(index.names, bare, strict=True)]
-    for name in names:
-        if name in frame.columns or names.count(name) > 1:
-            raise ValueError(f"{file}: the index is called {name!r}, and so is a column: name one of them anew")
-    unnamed = [name for name in names if name not in index.names]
-    if unnamed:
-        warnings.warn(
-            f"{file}: the index has no name and is taken for a column, {unnamed[0]!r}; where it only numbers the rows, "
-            "write the file without it (index=False)",
-            UserWarning,
-            stacklevel=4,
-        )
-    return frame.reset_index(names=names)
-
-
-def _marked_instants(column: pd.Series, markers: Markers) -> np.ndarray:
-    """Which cells are dates, times or durations that markers write."""
-    family, none = family_of(column.dtype), np.zeros(len(column), dtype=bool)
-    if family == "object" and pd.api.types.infer_dtype(column, skipna=True) == "date":
-        family = "date"
-    if family not in INSTANTS or not markers.strings:
-        return none
-    unit = unit_of(column.dtype, family)
-    try:
-        keys = to_keys(column, family, unit=unit)
-    except (OverflowError, ValueError):  # dates out of reach, which fit refuses
-        return none
-    return markers.match(keys, family, unit, zone_of(column.dtype)) & column.notna().to_numpy(dtype=bool)
-
-
-def _mark(frame: pd.DataFrame, markers: Markers, string_columns: Collection[str] = ()) -> pd.DataFrame:
-    """The frame with the user's missing values made missing."""
-    written = [form for number in markers.numbers for form in _plain_forms(number)]
-    for name in frame.columns if markers.strings or markers.numbers else ():
-        column = frame[name]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            gone = [value for value in column.cat.categories if value in (markers.strings + markers.numbers)]
-            gone.extend(column.cat.categories[_marked_instants(column.cat.categories.to_series(), markers)])
-            frame[name] = column.cat.remove_categories(gone)
-            continue
-        instants = _marked_instants(column, markers)
-        if instants.any():
-            frame[name] = column.mask(instants)
-            continue
-        family = family_of(column.dtype)
-        values: list[object] | np.ndarray
-        if family in NUMBERS:
-            values = markers.within(key_dtype(column.dtype, family))
-        elif holds_text(column.dtype):
-            values = [*markers.strings, *(written if str(name) in string_columns else ())]
-        else:
-            values = []
-        hit = column.isin(values) if len(values) else None
-        if hit is not None and hit.any():
-            frame[name] = with_room(column).mask(hit)
-    return frame

@@ -97,7 +97,7 @@ def _numbers(column: pd.Series, start: int, time: bool) -> list[str]:
 
 
 def warn_of_empty_texts(frame: pd.DataFrame) -> None:
-    """Warn of texts without a character: in delimited text they are empty cells, which are missing."""
+    """Warn of texts without a character: in most formats they are empty cells, which are missing."""
     found: dict[Hashable, int] = {}
     for _, column in frame.items():
         if not _is_text(column):
@@ -108,9 +108,7 @@ def warn_of_empty_texts(frame: pd.DataFrame) -> None:
     if found:
         name, count = next(iter(found.items()))
         more = f", and {len(found) - 1} more columns such texts" if len(found) > 1 else ""
-        problem = (
-            f"column {name!r} holds {count:,} empty texts{more}, which delimited text cannot tell from missing cells"
-        )
+        problem = f"column {name!r} holds {count:,} empty texts{more}, which the file cannot tell from missing cells"
         remedies = Do("write a .parquet or .feather file"), Do("give them a name, such as 'none'")
         warnings.warn(DataWarning("empty texts", problem, columns=list(found), remedy=remedies), stacklevel=3)
 
@@ -127,17 +125,19 @@ class Rewriter:
         The table as read.
     written : WrittenTable
         Its cells as the file has them.
+    kind : str
+        The file's suffix.
     """
 
-    def __init__(self, frame: pd.DataFrame, written: WrittenTable) -> None:
-        self._frame, self._written = frame, written
+    def __init__(self, frame: pd.DataFrame, written: WrittenTable, kind: str = ".csv") -> None:
+        self._frame, self._written, self._kind = frame, written, kind
         self._styles: dict[int, _Style] = {}
 
-    def separator(self, source: str, target: str) -> str:
+    def separator(self, target: str) -> str:
         """The separator for a kind of file: that of the file that was read, if both kinds may have any."""
         if target not in _PLAIN:
             return DELIMITED[target]
-        if source in _PLAIN and self._written.separator != WHITESPACE:
+        if self._kind in _PLAIN and self._written.separator != WHITESPACE:
             return self._written.separator
         return ";" if self._written.decimal == "," else ","
 

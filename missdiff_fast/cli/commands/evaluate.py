@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from missdiff_fast._output import show
 from missdiff_fast.cli.errors import UserError
-from missdiff_fast.cli.options import TABLES, add_quiet, add_reading
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.cli.options import INPUTS, add_quiet, add_reading
+from missdiff_fast.cli.places import Place, read_place
+from missdiff_fast.errors import DataError, DataWarning
 from missdiff_fast.remedies import Drop
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ HELP = "measure how good synthetic rows are"
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
-    parser.add_argument("data", metavar="REAL", type=Path, help=f"the table the model was fitted to: {TABLES}")
-    parser.add_argument("synthetic", metavar="SYNTHETIC", type=Path, help="complete rows with the same columns")
+    parser.add_argument("data", metavar="REAL", type=read_place, help=f"the table the model was fitted to: {INPUTS}")
+    parser.add_argument("synthetic", metavar="SYNTHETIC", type=read_place, help="complete rows with the same columns")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="a table to write, a row for each measure")
     parser.add_argument(
         "--continuous",
@@ -51,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         help="also score where rows of SYNTHETIC lie among those of REAL: alpha-precision, beta-recall, authenticity",
     )
     group = parser.add_argument_group("utility: models learn from SYNTHETIC to predict a column of TEST")
-    group.add_argument("--test", metavar="TEST", type=Path, help="complete real rows that were not used in fit")
+    group.add_argument("--test", metavar="TEST", type=read_place, help="complete real rows that were not used in fit")
     group.add_argument("--target", metavar="COL", help="the column to predict")
     group.add_argument(
         "--model",
@@ -97,6 +98,8 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--jobs must be 1 or more, or -1 for one for each core")
     paths = [args.data, args.synthetic, *([] if args.test is None else [args.test])]
     check_stdout()
+    if sum(path == read_place("-") for path in paths) > 1:
+        raise UserError("only one of the tables can come from stdin (-)")
     if args.output is not None:
         check_table_output(args.output, *paths)
     for path in paths:
@@ -156,9 +159,18 @@ def _not_compared(real: pd.DataFrame, args: argparse.Namespace) -> list[str]:
 
 
 def _read(
-    args: argparse.Namespace, path: Path, marks: list[str | float], strings: Collection[str] = ()
+    args: argparse.Namespace, path: Place, marks: list[str | float], strings: Collection[str] = ()
 ) -> pd.DataFrame:
     """Read one of the tables; `strings` are columns to read as text, even if all their cells are numbers."""
     from missdiff_fast.cli.tables import read
 
-    return read(argparse.Namespace(**(vars(args) | {"data": path})), marks, strings)
+    given: dict[str, object] = {"data": path}
+    if path is not args.data:
+        given |= {"format": None, "sheet": None, "query": None}
+    try:
+        return read(argparse.Namespace(**(vars(args) | given)), marks, strings)
+    except UserError as error:
+        cause = error.__cause__
+        if path is args.data or not isinstance(cause, DataError) or cause.kind not in ("sheet", "query"):
+            raise
+        raise UserError(f"{cause.problem}: save the table as CSV; --sheet and --query are for REAL") from error

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from missdiff_fast.cli.config import apply_config
 from missdiff_fast.cli.errors import UserError
-from missdiff_fast.cli.options import TABLES, add_columns, add_device, add_quiet, add_reading, add_structural
+from missdiff_fast.cli.options import INPUTS, add_columns, add_device, add_quiet, add_reading, add_structural
+from missdiff_fast.cli.places import read_place
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +20,7 @@ HELP = "train a model on a table with missing cells"
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
-    parser.add_argument("data", metavar="DATA", type=Path, help=f"the table: {TABLES}")
+    parser.add_argument("data", metavar="DATA", type=read_place, help=f"the table: {INPUTS}")
     parser.add_argument(
         "-o",
         "--output",

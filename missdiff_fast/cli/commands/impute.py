@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.errors import UserError, written
-from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_reading, add_structural
+from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_device, add_quiet, add_reading, add_structural
+from missdiff_fast.cli.places import read_output, read_place
 
 if TYPE_CHECKING:
     import argparse
@@ -19,8 +20,8 @@ HELP = "fill the missing cells of a table"
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="a file written by 'missdiff fit'")
-    parser.add_argument("data", metavar="DATA", type=Path, help=f"a table with the columns of fit: {TABLES}")
-    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the table to write (default: CSV on stdout)")
+    parser.add_argument("data", metavar="DATA", type=read_place, help=f"a table with the columns of fit: {INPUTS}")
+    parser.add_argument("-o", "--output", metavar="OUT", type=read_output, help=OUTPUTS)
     parser.add_argument(
         "--draws",
         metavar="M",
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
     for filled, output in zip(tables, outputs, strict=True):
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
         filled = with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)})
-        rewrite(filled, output, args.data, rewriter, as_written=kept, keep_missing=True)
+        rewrite(filled, output, rewriter, as_written=kept, keep_missing=True)
 
 
 def _texts(codec: Codec, column: str) -> list[str]:
@@ -110,7 +111,7 @@ def numbered(path: Path, number: int) -> Path:
     >>> numbered(Path("to/filled.v2.csv.gz"), 3).as_posix()
     'to/filled.v2-3.csv.gz'
     """
-    from missdiff_fast.table.files import file_kind
+    from missdiff_fast.table.formats import file_kind
 
     _, compression = file_kind(path)
     plain = Path(path.name.removesuffix(compression))

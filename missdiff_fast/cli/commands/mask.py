@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.errors import UserError
-from missdiff_fast.cli.options import TABLES, add_reading
+from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_reading
+from missdiff_fast.cli.places import read_output, read_place
 
 if TYPE_CHECKING:
     import argparse
@@ -18,8 +18,8 @@ HELP = "hide cells of a table, at random or not"
 
 def add_options(parser: argparse.ArgumentParser, _: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
-    parser.add_argument("data", metavar="DATA", type=Path, help=f"the table: {TABLES}")
-    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the table to write (default: CSV on stdout)")
+    parser.add_argument("data", metavar="DATA", type=read_place, help=f"the table: {INPUTS}")
+    parser.add_argument("-o", "--output", metavar="OUT", type=read_output, help=OUTPUTS)
     parser.add_argument(
         "--mechanism",
         choices=("row", "column", "independent", "mar", "nmar"),
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         **logistic,
     )
     masked = with_forms(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], forms_of(frame))
-    rewrite(masked, args.output, args.data, rewriter, as_written=kept)
+    rewrite(masked, args.output, rewriter, as_written=kept)
 
 
 def _nullable(column: pd.Series) -> pd.Series:

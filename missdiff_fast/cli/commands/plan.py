@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from missdiff_fast._output import show
-from missdiff_fast.cli.options import TABLES, add_columns, add_reading
+from missdiff_fast.cli.options import INPUTS, add_columns, add_reading
+from missdiff_fast.cli.places import read_place
 
 if TYPE_CHECKING:
     import argparse
@@ -17,7 +18,7 @@ HELP = "tell what a fit would do with each column, and what to look at before"
 
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
-    parser.add_argument("data", metavar="DATA", type=Path, help=f"the table: {TABLES}")
+    parser.add_argument("data", metavar="DATA", type=read_place, help=f"the table: {INPUTS}")
     parser.add_argument(
         "-o",
         "--output",
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """The options that 'missdiff fit' needs to read the table in the same way."""
     reading = ("missing-values", "keep-na", "separator", "decimal", "encoding", "skip-rows", "skip-line")
-    names = (*reading, "preset", "categorical", "drop", "max-categories")
+    names = ("format", "sheet", "query", *reading, "preset", "categorical", "drop", "max-categories")
     actions = {name: args.options[f"--{name}"] for name in names}
     given = {name: getattr(args, action.dest) for name, action in actions.items()}
     given = {name: value for name, value in given.items() if value != actions[name].default}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_structural
+from missdiff_fast.cli.places import read_output
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +19,11 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     parser.add_argument("model", metavar="MODEL", type=Path, help="a file written by 'missdiff fit'")
     parser.add_argument("-n", "--num-rows", metavar="N", type=int, required=True, help="number of rows")
     parser.add_argument(
-        "-o", "--output", metavar="OUT", type=Path, help=f"the table to write: {TABLES} (default: CSV on stdout)"
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=read_output,
+        help=f"the table to write: {TABLES} (default, or -: CSV on stdout)",
     )
     parser.add_argument(
         "--given",

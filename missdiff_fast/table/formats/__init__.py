@@ -1,0 +1,117 @@
+"""Formats of tables: one module for each, and here the table of all by the ends of files' names.
+
+To add a format, write a module with a `missdiff_fast.table.formats.base.Format`, and name that in `_ALL`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO
+
+from missdiff_fast.errors import DataError, argument_error
+from missdiff_fast.remedies import Do, LeaveOut, Pass, ReadWith, Remedy
+from missdiff_fast.table.files import COMPRESSED
+from missdiff_fast.table.formats.arrow import FEATHER, PARQUET
+from missdiff_fast.table.formats.base import OTHER_FILE, Format
+from missdiff_fast.table.formats.database import DATABASE, is_url, shown_url
+from missdiff_fast.table.formats.excel import EXCEL
+from missdiff_fast.table.formats.readstat import READSTAT
+from missdiff_fast.table.formats.text import TEXT
+from missdiff_fast.table.sources import ReadOptions, Source
+
+__all__ = ["FORMATS", "TEXT", "Format", "check_options", "file_kind", "find_source", "writable"]
+
+_ALL = (TEXT, PARQUET, FEATHER, EXCEL, READSTAT, DATABASE)
+FORMATS: dict[str, Format] = {suffix: one for one in _ALL for suffix in one.suffixes}
+
+_CONVERT = Do("convert it to CSV or Parquet")
+_BELOW = "save the lines below @data as .csv and read that with"
+_ELSEWHERE: dict[str, tuple[Remedy, ...]] = {
+    ".arff": (Pass("header", False, goal=_BELOW, more=(Pass("missing_values", ["?"]),)),),
+    ".xls": (Do("save it as .xlsx"), ReadWith("pandas.read_excel")),
+    ".ods": (Do("save it as .xlsx"), ReadWith("pandas.read_excel")),
+    ".por": (Do("save it as .sav"), ReadWith("pyreadstat.read_por")),
+    ".json": (ReadWith("pandas.read_json"), _CONVERT),
+}
+_RENAME = Do("rename it to end in .csv", when="if it is delimited text")
+
+
+def file_kind(path: Path) -> tuple[str, str]:
+    """The suffix that tells the kind of file, and that of its compression or ""; ValueError if it is not known."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    last = suffixes[-1] if suffixes else ""
+    if last in FORMATS:
+        return last, ""
+    base = suffixes[0] if len(suffixes) == 2 else ""
+    if last in COMPRESSED and FORMATS.get(base) is TEXT:
+        return base, path.suffix
+    remedies = _ELSEWHERE.get(last) or _ELSEWHERE.get(base) or _RENAME
+    problem = (
+        f"{path.name}: files of this kind are not known (known are {', '.join(FORMATS)}; text also with "
+        f"{', '.join(COMPRESSED)} at its end)"
+    )
+    raise DataError("file", problem, value=path.name, remedy=remedies)
+
+
+def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = None) -> Source:
+    """Where to read: a file, the URL of a database, or a stream; its kind by ``format``, else by the file's name.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError
+        If there is no such file.
+    ValueError
+        If the kind is not known.
+    """
+    suffix = None if format is None else f".{format.lower().removeprefix('.')}"
+    if suffix is not None and suffix not in FORMATS:
+        known = ", ".join(name[1:] for name in FORMATS)
+        raise argument_error("format", f"must be one of {known}, got {format!r}", format)
+    if isinstance(place, str) and is_url(place):
+        return Source(shown_url(place), url=place)
+    if not isinstance(place, (str, os.PathLike)):
+        name = str(getattr(place, "name", "")).strip("<>")
+        return Source(name or "stream", suffix or ".csv", data=place.read())
+    path = Path(place)
+    if suffix is None:
+        suffix, compression = file_kind(path)
+    else:
+        compression = path.suffix if FORMATS[suffix] is TEXT and path.suffix.lower() in COMPRESSED else ""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give a file")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: check the path (the current folder is {Path.cwd()})")
+    return Source(path.name, suffix, compression, path)
+
+
+def check_options(source: Source, options: ReadOptions) -> Format:
+    """The format of a source; ValueError if it takes none of the options that are for one format alone."""
+    found = DATABASE if source.url else FORMATS[source.suffix]
+    for other in _ALL:
+        for name in other.options:
+            value = getattr(options, name)
+            if value is not None and other is not found:
+                rule = f"is for {other.title}, and {source.name} is {found.title}"
+                raise argument_error(name, rule, value, remedy=LeaveOut(name, value))
+    return found
+
+
+def writable(path: Path) -> tuple[Format, str]:
+    """The format of a file to write, and its suffix.
+
+    Raises
+    ------
+    ValueError
+        If the kind of file is not known, or can't be written.
+    ImportError
+        If packages that it needs are not installed.
+    """
+    suffix, _ = file_kind(path)
+    found = FORMATS[suffix]
+    if suffix not in found.written_suffixes:
+        problem = f"{path.name}: {suffix} files are read, not written"
+        raise DataError("file", problem, value=path.name, remedy=OTHER_FILE)
+    if found.check is not None:
+        found.check()
+    return found, suffix

@@ -1,0 +1,219 @@
+"""Excel workbooks (.xlsx), through openpyxl."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from missdiff_fast.errors import DataError, DataWarning, argument_error
+from missdiff_fast.remedies import Do, Pass, Remedy
+from missdiff_fast.table.fields import MISSING_TEXTS
+from missdiff_fast.table.formats.base import Format, refuse_twice, require
+from missdiff_fast.table.formats.excel_writing import write
+from missdiff_fast.table.identifiers import level_outside
+from missdiff_fast.table.literals import read_numbers
+from missdiff_fast.table.objects import as_column, as_text
+from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source
+
+_EXTRA, _WHAT = "excel", "an Excel file"
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_WORDS = frozenset(MISSING_TEXTS)
+
+
+def read(source: Source, options: ReadOptions) -> Reading:
+    """Read one sheet; see `missdiff_fast.table.read_table`."""
+    openpyxl = require("openpyxl", _EXTRA, _WHAT)
+    zip_errors = (KeyError, openpyxl.utils.exceptions.InvalidFileException)
+    with source.open() as stream, source.told_if_damaged(*zip_errors), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of styles and the like, which the cells do not need
+        book = openpyxl.load_workbook(stream, read_only=True)
+        sheet = _choose([one.title for one in book.worksheets], options.sheet, source.name)
+        rows = list(_rows(book[sheet]))
+        if any(cell.formula for row in rows for cell in row):
+            results = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+            rows = _with_results(rows, list(_rows(results[sheet])), source.name)
+    return _as_frame(rows, source.name, options)
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A cell: its value, None if it is empty, and whether the value is a formula, or is a text in any case."""
+
+    value: Any
+    formula: bool = False
+    quoted: bool = False
+
+
+_EMPTY = _Cell(None)
+
+
+def _choose(sheets: list[str], wanted: str | None, source: str) -> str:
+    """The sheet to read."""
+    if wanted in sheets:
+        return str(wanted)
+    if wanted is None and len(sheets) == 1:
+        return sheets[0]
+    known = ", ".join(map(repr, sheets))
+    if wanted is not None:
+        raise argument_error("sheet", f"{wanted!r} is not in {source}; its sheets are {known}", wanted, kind="sheet")
+    if not sheets:
+        raise DataError("sheet", f"{source} has no sheet of cells")
+    problem = f"{source} has {len(sheets)} sheets ({known})"
+    raise DataError("sheet", problem, value=sheets, remedy=Pass("sheet", sheets[0], goal="choose one, such as"))
+
+
+def _rows(sheet: Any) -> Iterator[list[_Cell]]:
+    """The rows of cells, without empty ones at their ends."""
+    sheet.reset_dimensions()  # some programs note wrong ones
+    for row in sheet.iter_rows():
+        cells = [_cell(cell) for cell in row]
+        while cells and cells[-1].value is None:
+            cells.pop()
+        yield cells
+
+
+def _cell(cell: Any) -> _Cell:
+    value = cell.value
+    if value is None:
+        return _EMPTY
+    if cell.data_type == "f":
+        return _Cell(value, formula=True)
+    if isinstance(value, str):
+        value = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if "_x" in value else value
+        # An apostrophe before a text tells that it is one.
+        return _Cell(value, quoted=bool(cell.style_array.quotePrefix)) if value.strip() in _WORDS else _Cell(value)
+    return _Cell(value)
+
+
+def _with_results(rows: list[list[_Cell]], results: list[list[_Cell]], source: str) -> list[list[_Cell]]:
+    """The rows with the results of formulas, which Excel stores beside them."""
+    found = 0
+    for row, row_results in zip(rows, results, strict=True):
+        for place, cell in enumerate(row):
+            if cell.formula:
+                row[place] = row_results[place] if place < len(row_results) else _EMPTY
+                found += row[place].value is not None
+    if not found:  # a single formula may have an empty result
+        problem = f"{source} holds formulas without results"
+        raise DataError("formula", problem, remedy=Do("open it in Excel or LibreOffice and save it"))
+    return rows
+
+
+class _Cells(AsRead):
+    """The cells of columns that had to become texts, as numbers, dates and texts."""
+
+    suffixes = (".xlsx",)
+
+    def __init__(self, cells: dict[str, list[Any]]) -> None:
+        self._cells = cells
+
+    def write(self, frame: pd.DataFrame, path: Path) -> None:
+        """Write a frame whose texts are numbers and dates again where the file had such."""
+        columns = {name: frame[name] for name in frame.columns}
+        for name, cells in self._cells.items():
+            known = {as_text(cell): cell for cell in cells if cell is not None}
+            new = [
+                cell if cell is not None and text == as_text(cell) else known.get(text, _as_number(text))
+                for text, cell in zip(frame[name].astype(object).where(frame[name].notna(), None), cells, strict=True)
+            ]
+            columns[name] = pd.Series(new, dtype=object, index=frame.index)
+        write(pd.DataFrame(columns), path)
+
+
+def _as_number(text: str | None) -> Any:
+    """A text among numbers as a number, if it is one."""
+    numbers = None if text is None else read_numbers([text])
+    return text if numbers is None else numbers[0].item()
+
+
+def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Reading:
+    if options.skip_rows < 0:
+        raise argument_error("skip_rows", f"must be 0 or more, got {options.skip_rows}", options.skip_rows)
+    for number in options.skip_lines:
+        if not 1 <= number <= len(rows):
+            rule = f"must name rows from 1 to {len(rows):,}, the last of {source}, got {number}"
+            raise argument_error("skip_lines", rule, number)
+    below = enumerate(rows[options.skip_rows :], options.skip_rows + 1)
+    kept = [row for number, row in below if number not in options.skip_lines]
+    while kept and not kept[-1]:
+        kept.pop()
+    while kept and not kept[0]:
+        del kept[0]
+    if not kept:
+        raise ValueError(f"{source} is empty")
+    width = max(map(len, kept))
+    names: list[Any] = list(range(width))
+    if options.header:
+        names = _names(kept.pop(0), width, source)
+    columns: dict[Any, pd.Series] = {}
+    mixed: dict[str, list[Any]] = {}
+    for place, name in enumerate(names):
+        cells = [row[place] if place < len(row) else _EMPTY for row in kept]
+        if str(name).startswith("Unnamed: ") and all(cell.value is None for cell in cells):
+            continue
+        values = _values(cells, str(name), options)
+        as_texts = str(name) in options.string_columns
+        columns[name], differ = as_column([_text(value) for value in values] if as_texts else values)
+        if differ or (as_texts and not all(value is None or isinstance(value, str) for value in values)):
+            mixed[str(name)] = values
+    _warn_of_words(kept, names, source, options)
+    return pd.DataFrame(columns), _Cells(mixed)
+
+
+def _names(row: list[_Cell], width: int, source: str) -> list[str]:
+    """The names of the columns, which the first row has."""
+    found = ["" if cell.value is None else as_text(cell.value).strip() for cell in row]
+    found += [""] * (width - len(found))
+    names = [name or f"Unnamed: {place}" for place, name in enumerate(found)]
+    give, skip = Do("give each column a name of its own"), Pass("header", False, when="if that row is no header")
+    refuse_twice(names, source, "in its first row", give, skip)
+    return names
+
+
+def _values(cells: list[_Cell], name: str, options: ReadOptions) -> list[Any]:
+    """The values of a column, None where missing."""
+    gone = {*options.markers.strings, *(("",) if name in options.keep_na_columns else _WORDS)}
+    return [None if _is_missing(cell, gone) else cell.value for cell in cells]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def _is_missing(cell: _Cell, words: set[str]) -> bool:
+    return isinstance(cell.value, str) and not cell.quoted and cell.value.strip() in words
+
+
+def _warn_of_words(rows: list[list[_Cell]], names: list[Any], source: str, options: ReadOptions) -> None:
+    """Warn of words such as NA that were read as missing in columns of texts, where they may be codes."""
+    found = {}
+    for place, name in enumerate(names):
+        if str(name) in options.keep_na_columns:
+            continue
+        cells = [row[place] for row in rows if place < len(row) and row[place].value is not None]
+        texts = [cell.value.strip() for cell in cells if isinstance(cell.value, str) and not cell.quoted]
+        words = [text for text in texts if text and text in _WORDS and text not in options.markers.strings]
+        if words and len(words) < len(texts) == len(cells):
+            found[name] = f"{words[0]!r} in {len(words):,} cell{'s' * (len(words) > 1)} of column {name!r}"
+    if found:
+        each = "; ".join(list(found.values())[:3]) + (f"; and {len(found) - 3} more columns" if len(found) > 3 else "")
+        remedy: Remedy = Pass(
+            "keep_na_columns", list(map(str, found)), goal="keep them as texts,", when="if they are values"
+        )
+        problem = f"{source}: texts that usually mean missing were read as missing: {each}"
+        warning = DataWarning("na", problem, columns=list(found), remedy=remedy, joint="; ")
+        warnings.warn(warning, stacklevel=level_outside())
+
+
+def check() -> None:
+    """Raise ImportError if openpyxl is not installed."""
+    require("openpyxl", _EXTRA, _WHAT)
+
+
+EXCEL = Format("Excel", (".xlsx", ".xlsm"), read, write, (".xlsx",), check, options=("sheet",))

@@ -1,0 +1,102 @@
+"""Columns of Python's objects, as spreadsheets and databases give them, in the dtype that holds them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast.table.literals import EXACT
+
+_MOST_DIGITS = 15  # of a decimal number that float64 holds for sure
+
+
+def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
+    """A column of cells, None where missing, and whether cells that are no texts had to become texts.
+
+    Whole numbers with missing cells are Int64, truth values with such boolean, decimal numbers float64. Times of day,
+    and cells of several types, are texts: numbers beside texts, for example.
+
+    Examples
+    --------
+    >>> as_column([1, None, 3])[0].dtype, as_column([True, False])[0].dtype, as_column([1, 2.5])[0].tolist()
+    (Int64Dtype(), dtype('bool'), [1.0, 2.5])
+    >>> column, mixed = as_column([1, 2.0, "<0.1", None])
+    >>> column.tolist(), mixed
+    (['1', '2', '<0.1', None], True)
+    """
+    seen = [cell for cell in cells if cell is not None]
+    kinds = {type(cell) for cell in seen}
+    if not kinds:
+        return pd.Series([np.nan] * len(cells), dtype="float64"), False
+    if kinds == {bool}:
+        return pd.Series(cells, dtype="boolean" if len(seen) < len(cells) else "bool"), False
+    if kinds == {str}:
+        return pd.Series(cells, dtype=object), False
+    if kinds <= {int, float, Decimal} and (numbers := _as_numbers(cells, seen, kinds)) is not None:
+        return numbers, False
+    if kinds == {datetime.date}:
+        return pd.Series(cells, dtype=object), False
+    if kinds <= {datetime.date, datetime.datetime, pd.Timestamp}:
+        return _as_dates(cells), False
+    if kinds == {datetime.timedelta}:
+        return pd.Series(pd.to_timedelta(pd.Series(cells, dtype=object))), False
+    if not all(isinstance(cell, _PLAIN) for cell in seen):
+        return pd.Series(cells, dtype=object), False  # fit tells what they are
+    return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype=object), True
+
+
+def as_text(cell: Any) -> str:
+    """A cell as text, as it would stand in a CSV file.
+
+    >>> as_text(2.0), as_text(True), as_text(datetime.datetime(2024, 2, 29)), as_text(datetime.time(7, 30))
+    ('2', 'True', '2024-02-29', '07:30:00')
+    """
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() and abs(cell) < EXACT else repr(cell)
+    if isinstance(cell, datetime.datetime):
+        return re.sub(r" 00:00:00$", "", cell.isoformat(sep=" "))
+    return cell.isoformat() if isinstance(cell, (datetime.date, datetime.time)) else str(cell)
+
+
+_PLAIN = (str, bool, int, float, Decimal, datetime.date, datetime.time, datetime.timedelta)
+
+
+def _as_numbers(cells: Sequence[Any], seen: Sequence[Any], kinds: set[type]) -> pd.Series | None:
+    """A column of numbers; None if no dtype holds them all exactly."""
+    if kinds == {int}:
+        if min(seen) >= -(2**63) and max(seen) < 2**64:
+            name = "UInt64" if max(seen) >= 2**63 else "Int64"
+            if name == "UInt64" and min(seen) < 0:
+                return None
+            return pd.Series(cells, dtype=name if len(seen) < len(cells) else name.lower())
+        return None
+    if any(isinstance(cell, int) and abs(cell) > EXACT for cell in seen):
+        return None
+    if any(isinstance(cell, Decimal) and not _is_held(cell) for cell in seen):
+        return None
+    return pd.Series([np.nan if cell is None else float(cell) for cell in cells], dtype="float64")
+
+
+def _is_held(number: Decimal) -> bool:
+    """Whether float64 tells a decimal number from all others of its digits."""
+    return len(number.as_tuple().digits) <= _MOST_DIGITS or Decimal(repr(float(number))) == number
+
+
+def _as_dates(cells: Sequence[Any]) -> pd.Series:
+    """A column of dates and times: in nanoseconds where they reach, else in microseconds; of several zones in UTC."""
+    seen = [cell for cell in cells if isinstance(cell, datetime.datetime) and cell.tzinfo is not None]
+    if seen:
+        offsets = {cell.utcoffset() for cell in seen}
+        column = pd.Series(cells, dtype=object)
+        return pd.Series(pd.to_datetime(column, utc=len(offsets) > 1))
+    times = np.array([np.datetime64("NaT") if cell is None else np.datetime64(cell, "us") for cell in cells], "M8[us]")
+    column = pd.Series(times)
+    known = column.dropna()
+    fits = known.between(pd.Timestamp.min.ceil("us"), pd.Timestamp.max.floor("us")).all() if len(known) else True
+    return column.astype("datetime64[ns]") if fits else column

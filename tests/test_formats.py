@@ -1,0 +1,456 @@
+"""Tables in Excel, SAS, SPSS, Stata, Parquet and databases, in streams too, through the commands."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from commands import refused
+
+from missdiff_fast.cli import main
+from missdiff_fast.table import read_table, write_table
+
+pytest.importorskip("openpyxl")
+pyreadstat = pytest.importorskip("pyreadstat")
+pytest.importorskip("duckdb")
+pytest.importorskip("sqlalchemy")
+
+ROWS = 60
+WRITTEN = ["csv", "tsv", "tab", "parquet", "feather", "xlsx", "sav", "zsav", "dta", "xpt"]
+
+
+def make_stays() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": pd.array(random.integers(20, 90, ROWS), dtype="Int64"),
+            "dose": random.normal(5, 1, ROWS),
+            "ward": random.choice(["A1", "007", "NA"], ROWS),
+            "sex": random.choice(["female", "male"], ROWS),
+            "seen": pd.Timestamp("2024-02-01") + pd.to_timedelta(random.integers(0, 90, ROWS), unit="D"),
+        }
+    )
+    holes = random.random(table.shape) < 0.15
+    holes[:, 2] = False
+    return table.mask(holes)
+
+
+def give_stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table as CSV, and a model fitted to that."""
+    folder = tmp_path_factory.mktemp("formats")
+    write_table(make_stays(), folder / "t.csv")
+    fit = f"fit {folder}/t.csv -o {folder}/m --steps 2 --no-refine --width 16 --blocks 1 --seed 0 --keep-na ward"
+    assert main([*fit.split(), "--setting", "blend.rows_per_feature=0"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_table_is_planned_imputed_and_sampled_from_file_to_file(
+    folder: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, path = make_stays(), tmp_path / f"t.{kind}"
+    write_table(table, path)
+    before = read_table(path)
+    assert before.isna().equals(table.isna())
+    keep = ["--keep-na", "ward"]
+    assert main(["plan", str(path), *keep]) == 0
+    assert "dose" in capsys.readouterr().out
+    assert main(["impute", f"{folder}/m", str(path), "-o", f"{tmp_path}/i.{kind}", *keep]) == 0
+    after = read_table(tmp_path / f"i.{kind}")
+    assert after.notna().all(axis=None)
+    seen = before.notna()
+    for name in table.columns:
+        assert after[name][seen[name]].tolist() == before[name][seen[name]].tolist(), "observed cells are unchanged"
+    if kind in ("parquet", "feather"):
+        assert after.dtypes.equals(before.dtypes)
+    assert main(["sample", f"{folder}/m", "-n", "5", "-o", f"{tmp_path}/s.{kind}", "--seed", "1"]) == 0
+    drawn = read_table(tmp_path / f"s.{kind}")
+    assert drawn.notna().all(axis=None)
+    assert drawn["seen"].dtype.kind == "M"
+    assert set(drawn["ward"]) <= {"A1", "007", "NA"}, "codes are texts"
+    assert capsys.readouterr().err == ""
+
+
+def test_pyarrow_and_nullable_dtypes_stay_in_parquet(folder: Path, tmp_path: Path) -> None:
+    table = make_stays()
+    for backend in ("pyarrow", "numpy_nullable"):
+        given = table.convert_dtypes(dtype_backend=backend)  # type: ignore[call-overload]
+        given["on"] = pd.array(([True, None, False] * ROWS)[:ROWS], dtype="boolean")
+        write_table(given, tmp_path / "t.parquet")
+        line = f"impute {folder}/m {tmp_path}/t.parquet -o {tmp_path}/o.parquet --keep on"
+        assert main(line.split()) == 0
+        after = read_table(tmp_path / "o.parquet")
+        assert after.dtypes.to_dict() == read_table(tmp_path / "t.parquet").dtypes.to_dict()
+        assert [str(dtype) for dtype in after.dtypes] == [str(dtype) for dtype in given.dtypes]
+        assert after.drop(columns="on").notna().all(axis=None)
+
+
+def test_parquet_of_other_programs_keeps_whole_numbers_and_decimals(tmp_path: Path) -> None:
+    from decimal import Decimal
+
+    days = [datetime.date(2020, 1, 1), None]
+    table = pa.table(
+        {
+            "n": pa.array([2**60 + 1, None]),
+            "b": pa.array([True, None]),
+            "d": pa.array([Decimal("1.50"), None]),
+            "far": pa.array([Decimal("0.12345678901234567890"), None]),
+            "day": pa.array(days),
+            "c": pa.array(["u", None]).dictionary_encode(),
+        }
+    )
+    parquet.write_table(table, tmp_path / "t.parquet")
+    frame = read_table(tmp_path / "t.parquet")
+    assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "boolean", "float64", "object", "object", "category"]
+    assert frame["n"][0] == 2**60 + 1
+    assert frame["far"][0] == "0.12345678901234567890", "no digit is lost"
+    assert frame["day"].tolist() == days
+    write_table(frame, tmp_path / "o.parquet")
+    assert parquet.read_schema(tmp_path / "o.parquet").types[:3] == [pa.int64(), pa.bool_(), pa.float64()]
+    table.to_pandas(types_mapper=pd.ArrowDtype)[["c"]].to_parquet(tmp_path / "c.parquet")
+    assert read_table(tmp_path / "c.parquet")["c"].tolist() == ["u", np.nan]
+
+
+class TestExcel:
+    def test_every_kind_of_cell_comes_back(self, tmp_path: Path) -> None:
+        frame = pd.DataFrame(
+            {
+                "n": pd.array([1, None, -3], dtype="Int64"),
+                "x": [0.1 + 0.2, np.nan, 1e-300],
+                "text": ["=1+1", "#REF!", " a\r\n_x000D_\x01"],
+                "na": ["NA", None, "a"],
+                "code": ["007", "1", None],
+                "day": pd.to_datetime(["2024-02-29", None, "1900-01-01"]),
+                "time": pd.to_datetime(["2024-02-29 10:00:00.005", None, "2024-03-01 00:00:00"], format="ISO8601"),
+                "far": pd.Series(np.array(["9999-12-31", "2024-02-29", "NaT"], dtype="M8[us]")),
+                "b": pd.array([True, None, False], dtype="boolean"),
+                "long": pd.to_timedelta(["1 days", None, "30:00:00.005"]),
+            }
+        )
+        write_table(frame, tmp_path / "t.xlsx")
+        pd.testing.assert_frame_equal(read_table(tmp_path / "t.xlsx"), frame)
+
+    def test_what_excel_can_not_hold_is_an_error(self, tmp_path: Path) -> None:
+        cells: dict[str, object] = {
+            "Excel would round": 2**53 + 1,
+            "the time zone": pd.Timestamp("2024-01-01", tz="UTC"),
+            "whole number of milliseconds": pd.Timestamp("2024-01-01 00:00:00.000001"),
+            "the date 1899": pd.Timestamp("1899-12-31"),
+            "the number inf": np.inf,
+            "a text of 40,000": "x" * 40_000,
+        }
+        for problem, cell in cells.items():
+            with pytest.raises(
+                ValueError, match=rf"\.xlsx file can't hold column 'c': .*{problem}.*\.parquet or \.csv"
+            ):
+                write_table(pd.DataFrame({"c": [cell]}), tmp_path / "t.xlsx")
+        assert not list(tmp_path.iterdir())
+
+    def workbook(self, path: Path, sheets: dict[str, list[list[Any]]]) -> Path:
+        import openpyxl
+
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for name, rows in sheets.items():
+            sheet = book.create_sheet(name)
+            for row in rows:
+                sheet.append(row)
+        book.save(path)
+        return path
+
+    def test_a_sheet_is_chosen(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = self.workbook(tmp_path / "t.xlsx", {"notes": [["a"], [1]], "stay s": [["b"], [2], [3], [4]]})
+        with pytest.raises(ValueError, match=r"t.xlsx has 2 sheets \('notes', 'stay s'\): choose one.* sheet='notes'"):
+            read_table(path)
+        assert read_table(path, sheet="stay s")["b"].tolist() == [2, 3, 4]
+        told = refused(capsys, "plan", path)
+        assert told.endswith("t.xlsx has 2 sheets ('notes', 'stay s'): choose one, such as --sheet notes")
+        told = refused(capsys, "plan", path, "--sheet", "x")
+        assert told == "--sheet 'x' is not in t.xlsx; its sheets are 'notes', 'stay s'"
+        assert main(["plan", str(path), "--sheet", "stay s", "-o", f"{tmp_path}/p.toml"]) == 0
+        assert 'sheet = "stay s"' in (tmp_path / "p.toml").read_text()
+        (tmp_path / "t.csv").write_text("a\n1\n")
+        capsys.readouterr()
+        told = refused(capsys, "plan", tmp_path / "t.csv", "--sheet", "x")
+        assert told == "--sheet is for Excel, and t.csv is delimited text: leave out --sheet"
+
+    @pytest.mark.filterwarnings("ignore::UserWarning")
+    def test_ugly_sheets(self, tmp_path: Path) -> None:
+        rows: list[list[Any]] = [
+            ["report"],
+            [],
+            ["id", "crp", "at", None, "x "],
+            ["unit", "mg", None, None, "cm"],
+            ["007", 1.5, datetime.datetime(2024, 2, 29), None, 1],
+            ["12", "<0.1", None, None, "NA"],
+            ["13", 2, datetime.datetime(2024, 2, 29, 12), None, "#N/A"],
+            [None, None, None, None, 5, None],
+            [None, None],
+        ]
+        path = self.workbook(tmp_path / "t.xlsx", {"s": rows})
+        frame = read_table(path, skip_rows=1, skip_lines=[4])
+        assert list(frame.columns) == ["id", "crp", "at", "x"]
+        assert frame["id"].tolist() == ["007", "12", "13", None]
+        assert frame["crp"].tolist() == ["1.5", "<0.1", "2", None]
+        assert frame["at"].dtype == "datetime64[ns]"
+        assert frame["x"].tolist() == [1, pd.NA, pd.NA, 5]
+        marked = read_table(path, skip_rows=1, skip_lines=[4], missing_values=["<0.1", 5])
+        assert marked["crp"].dropna().tolist() == [1.5, 2.0]
+        assert marked["x"].dropna().tolist() == [1]
+        with pytest.raises(ValueError, match="more than once in its first row"):
+            read_table(self.workbook(tmp_path / "d.xlsx", {"s": [["a", "a"], [1, 2]]}))
+
+    def test_observed_cells_keep_their_types(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        import openpyxl
+
+        day = datetime.datetime(2024, 2, 29)
+        cells = [1.5, "<0.1", 2, "7", day, True, datetime.time(7, 30), "note"]
+        rows = [[cell, place % 3, "007"] for place, cell in enumerate(cells * 5)]
+        path = self.workbook(tmp_path / "t.xlsx", {"s": [["crp", "n", "code"], *rows]})
+        assert main(["mask", str(path), "-o", f"{tmp_path}/o.xlsx", "--ratio", "0.3", "--seed", "1"]) == 0
+        assert "'<0.1' in 5 cells of column 'crp'" in capsys.readouterr().err
+        after = list(openpyxl.load_workbook(tmp_path / "o.xlsx").active.iter_rows(min_row=2, values_only=True))
+        pairs = [(new, old) for line, row in zip(after, rows, strict=True) for new, old in zip(line, row, strict=True)]
+        kept = [(new, old) for new, old in pairs if new is not None]
+        assert 60 < len(kept) < 100
+        assert all(new == old and type(new) is type(old) for new, old in kept)
+
+    def test_codes_called_na_are_told(self, tmp_path: Path) -> None:
+        path = self.workbook(tmp_path / "t.xlsx", {"s": [["land"], ["NA"], ["DE"], ["FR"]]})
+        with pytest.warns(UserWarning, match=r"'NA' in 1 cell of column 'land'; .* keep_na_columns=\['land'\]") as told:
+            assert read_table(path)["land"].tolist() == [None, "DE", "FR"]
+        assert told[0].filename == __file__
+        assert read_table(path, keep_na_columns=["land"])["land"].tolist() == ["NA", "DE", "FR"]
+
+    def test_formulas_without_results_are_refused(self, tmp_path: Path) -> None:
+        path = self.workbook(tmp_path / "t.xlsx", {"s": [["a", "b"], [1, "=A2*2"]]})
+        with pytest.raises(ValueError, match="formulas without results: open it in Excel or LibreOffice"):
+            read_table(path)
+
+
+class TestReadstat:
+    def test_labels_and_user_missing_values(self, tmp_path: Path) -> None:
+        frame = pd.DataFrame(
+            {
+                "sex": [1.0, 2.0, np.nan, 9.0],
+                "age": [70.0, 98.0, 5.0, 33.5],
+                "pain": [0.0, 10.0, 3.0, 4.0],
+                "s": list("ab c"),
+            }
+        )
+        frame.loc[2, "s"] = ""
+        labels = {
+            "sex": {1: "male", 2: "female", 9: "refused"},
+            "age": {98: "98 or more"},
+            "pain": {0: "none", 10: "worst"},
+        }
+        pyreadstat.write_sav(
+            frame,
+            tmp_path / "t.sav",
+            column_labels={"sex": "sex at birth"},
+            variable_value_labels=labels,
+            missing_ranges={"sex": [9]},
+        )
+        read = read_table(tmp_path / "t.sav")
+        assert read["sex"].dtype == pd.CategoricalDtype(pd.Index([1, 2])), "codes stay, and 9 is missing"
+        assert read["sex"].isna().tolist() == [False, False, True, True]
+        assert read["age"].dtype == "float64"
+        assert read["pain"].tolist() == [0, 10, 3, 4]
+        assert read["s"].tolist() == ["a", "b", None, "c"]
+        for kind in ("sav", "dta"):
+            mask = f"mask {tmp_path}/t.sav -o {tmp_path}/o.{kind} --ratio 0.1 --seed 0"
+            assert main(mask.split()) == 0
+            _, notes = getattr(pyreadstat, f"read_{kind}")(tmp_path / f"o.{kind}")
+            assert notes.variable_value_labels == labels
+            assert notes.column_names_to_labels["sex"] == "sex at birth"
+        write_table(read, tmp_path / "o.xpt")
+        assert read_table(tmp_path / "o.xpt")["sex"].tolist() == [1, 2, pd.NA, pd.NA]
+
+    def test_stata_and_sas(self, tmp_path: Path) -> None:
+        frame = pd.DataFrame(
+            {"n": [1.0, 2.0], "day": [datetime.date(2020, 1, 1), None], "at": [datetime.time(7, 30)] * 2}
+        )
+        pyreadstat.write_dta(frame, tmp_path / "t.dta", missing_user_values={"n": ["a"]})
+        pyreadstat.write_xport(frame, tmp_path / "t.xpt")
+        for name in ("t.dta", "t.xpt"):
+            read = read_table(tmp_path / name)
+            assert read["n"].tolist() == [1, 2]
+            assert read["n"].dtype == "int64"
+            assert read["day"].tolist() == [datetime.date(2020, 1, 1), None]
+            assert read["at"].tolist() == ["07:30:00"] * 2
+
+    @pytest.mark.parametrize("kind", ["sav", "dta", "xpt"])
+    def test_what_they_can_not_hold_is_an_error(self, tmp_path: Path, kind: str) -> None:
+        cells: dict[str, object] = {
+            "it would round": 2**53 + 1,
+            "the time zone": pd.Timestamp("2024-01-01", tz="UTC"),
+            "durations": pd.Timedelta("1 days"),
+            "whole number of milliseconds": pd.Timestamp("2024-01-01 00:00:00.000001"),
+            "a text of 40,000": "x" * 40_000,
+        }
+        for problem, cell in cells.items():
+            with pytest.raises(ValueError, match=rf"a \.{kind} file can't hold column 'c': .*{problem}"):
+                write_table(pd.DataFrame({"c": [cell]}), tmp_path / f"t.{kind}")
+        with pytest.raises(ValueError, match=r"can't hold this table \(.*'a b'.*\.parquet or \.csv"):
+            write_table(pd.DataFrame({"a b": [1]}), tmp_path / f"t.{kind}")
+        (tmp_path / f"t.{kind}").write_bytes(b"no such thing")
+        with pytest.raises(ValueError, match=f"t.{kind} is damaged"):
+            read_table(tmp_path / f"t.{kind}")
+
+    def test_sas_files_are_only_read(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert refused(capsys, "sample", "none", "-n", 5, "-o", tmp_path / "t.sas7bdat") == (
+            "t.sas7bdat: .sas7bdat files are read, not written: write a .parquet or .csv file"
+        )
+
+
+class TestDatabases:
+    @pytest.fixture
+    @staticmethod
+    def sqlite(tmp_path: Path) -> Path:
+        with sqlite3.connect(tmp_path / "t.db") as database:
+            database.execute('CREATE TABLE "all stays" (n INTEGER, x REAL, s TEXT, at TEXT)')
+            rows = [(1, 0.5, "007", "2024-02-29"), (None, None, None, None), (2**60 + 1, 2, "NA", "2024-03-01")]
+            database.executemany('INSERT INTO "all stays" VALUES (?, ?, ?, ?)', rows)
+        database.close()
+        return tmp_path / "t.db"
+
+    def test_sqlite(self, sqlite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        before = sqlite.read_bytes()
+        query = 'SELECT * FROM "all stays"'
+        for place in (sqlite, f"sqlite:///{sqlite}"):
+            frame = read_table(place, query=query)
+            assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "float64", "object", "datetime64[ns]"]
+            assert frame["n"].tolist() == [1, pd.NA, 2**60 + 1]
+            assert frame["s"].tolist() == ["007", None, "NA"]
+            told = refused(capsys, "plan", place)
+            assert told.endswith(
+                f"is a database with the tables 'all stays': say what to read, such as --query '{query}'"
+            )
+            assert main(["plan", str(place), "--query", query]) == 0
+            capsys.readouterr()
+            assert "give the right --query" in refused(capsys, "plan", place, "--query", "SELECT nothing FROM it")
+            assert refused(capsys, "plan", place, "--query", 'DELETE FROM "all stays"')
+        assert sqlite.read_bytes() == before
+        with pytest.raises(ValueError, match="'a' more than once in the result of the query: name one of them anew"):
+            read_table(sqlite, query="SELECT 1 AS a, 2 AS a")
+
+    def test_duckdb(self, tmp_path: Path) -> None:
+        import duckdb
+
+        path = tmp_path / "t.duckdb"
+        with duckdb.connect(str(path)) as database:
+            database.execute(
+                "CREATE TABLE t AS SELECT 7 AS n, 1.25::DECIMAL(9, 2) AS x, DATE '2024-02-29' AS day, TRUE AS b "
+                "UNION ALL SELECT NULL, NULL, NULL, NULL"
+            )
+        for place in (path, f"duckdb:///{path}"):
+            frame = read_table(place, query="SELECT * FROM t ORDER BY n")
+            assert [str(dtype) for dtype in frame.dtypes] == ["Int32", "float64", "object", "boolean"]
+            assert frame["day"].tolist() == [datetime.date(2024, 2, 29), None]
+        for query in ("DROP TABLE t", "SELECT 1; DROP TABLE t", f"COPY t TO '{tmp_path}/out.csv'"):
+            with pytest.raises(ValueError, match="the query must be one SELECT statement: give the right query"):
+                read_table(path, query=query)
+        with pytest.raises(ValueError, match="with the tables 't': say what to read"):
+            read_table(path)
+        assert [one.name for one in tmp_path.iterdir()] == ["t.duckdb"]
+
+    def test_other_urls_go_through_sqlalchemy(self, sqlite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        url = f"sqlite+pysqlite:///file:{sqlite}?uri=true"
+        assert len(read_table(url, query='SELECT n FROM "all stays"')) == 3
+        with pytest.raises(ValueError, match="with the tables 'all stays'"):
+            read_table(url)
+        with pytest.raises(ValueError, match="must be one SELECT statement"):
+            read_table(url, query='DELETE FROM "all stays"')
+        told = refused(capsys, "plan", "nosuch://me:secret@host/d", "--query", "SELECT 1")
+        assert "nosuch://me:***@host/d is no URL that SQLAlchemy knows" in told
+        assert "secret" not in told
+
+    def test_refusals(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "t.csv").write_text("a\n1\n")
+        told = refused(capsys, "plan", tmp_path / "t.csv", "--query", "SELECT 1")
+        assert "--query is for a database, and t.csv is delimited text: leave out --query" in told
+        (tmp_path / "t.db").write_text("no such thing")
+        with pytest.raises(ValueError, match=r"t\.db is no file of SQLite or DuckDB"):
+            read_table(tmp_path / "t.db", query="SELECT 1")
+        with pytest.raises(FileNotFoundError, match=r"none\.db does not exist"):
+            read_table(f"sqlite:///{tmp_path}/none.db", query="SELECT 1")
+        assert not (tmp_path / "none.db").exists()
+
+
+class TestStreams:
+    def test_stdin_and_stdout(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
+    ) -> None:
+        data = (folder / "t.csv").read_bytes()
+        for command in (["impute", f"{folder}/m"], ["mask", "--seed", "0"]):
+            rest = ["--keep-na", "ward"]
+            assert main([*command, f"{folder}/t.csv", "-o", f"{tmp_path}/o.csv", *rest]) == 0
+            give_stdin(monkeypatch, data)
+            assert main([*command, "-", "-o", "-", *rest]) == 0
+            assert capfdbinary.readouterr().out == (tmp_path / "o.csv").read_bytes()
+        give_stdin(monkeypatch, data)
+        assert main(["fit", "-", "-o", f"{tmp_path}/m", "--steps", "2", "--no-refine", "--width", "16"]) == 0
+        assert (tmp_path / "m").exists()
+
+    def test_other_kinds_from_stdin(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for kind in ("tsv", "parquet", "xlsx", "sav"):
+            write_table(make_stays(), tmp_path / f"t.{kind}")
+            give_stdin(monkeypatch, (tmp_path / f"t.{kind}").read_bytes())
+            assert main(["plan", "-", "--format", kind]) == 0
+            assert "60 rows, 5 columns" in capsys.readouterr().out
+        give_stdin(monkeypatch, b"")
+        assert refused(capsys, "plan", "-") == "stdin is empty"
+        give_stdin(monkeypatch, b"a\n1\n")
+        assert "--format must be one of csv, tsv, " in refused(capsys, "plan", "-", "--format", "xml")
+        (tmp_path / "t.dat").write_text("a\tb\n1\t2\n")
+        assert read_table(tmp_path / "t.dat", format="tsv").to_dict("list") == {"a": [1], "b": [2]}
+        assert read_table(io.BytesIO(b"a,b\n1,2\n")).to_dict("list") == {"a": [1], "b": [2]}
+
+    def test_a_model_does_not_go_to_stdout(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert (
+            refused(capsys, "fit", folder / "t.csv", "-o", "-")
+            == "-o -: only tables go to stdout; give the name of a file"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("t.xlsx", "openpyxl", "excel"), ("t.sav", "pyreadstat", "stats"), ("t.duckdb", "duckdb", "database")],
+)
+def test_a_missing_package_is_named(
+    tmp_path: Path, name: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    (tmp_path / name).write_bytes(b"12345678DUCK0000")
+    monkeypatch.setitem(sys.modules, package, None)
+    told = refused(capsys, "plan", tmp_path / name, *(["--query", "SELECT 1"] if extra == "database" else []))
+    assert f"needs the package '{package}': pip install 'missdiff_fast[{extra}]'" in told
+    if extra != "database":
+        with pytest.raises(ImportError, match=package):
+            write_table(make_stays(), tmp_path / f"o{Path(name).suffix}")
+        assert not (tmp_path / f"o{Path(name).suffix}").exists()
+
+
+def test_evaluate_takes_them_too(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    pytest.importorskip("sdmetrics")
+    table = make_stays().drop(columns="seen")
+    write_table(table, tmp_path / "real.xlsx")
+    give_stdin(monkeypatch, table.dropna().to_csv(index=False).encode())
+    assert main(["evaluate", f"{tmp_path}/real.xlsx", "-", "--sheet", "Sheet1", "--keep-na", "ward"]) == 0
+    capsys.readouterr()
+    assert refused(capsys, "evaluate", "-", "-") == "only one of the tables can come from stdin (-)"
