@@ -151,13 +151,13 @@ def written(option: str, value: object) -> str:
     >>> print(written("--drop", ["a b", "it's", "--"]), written("--skip-rows", 2))
     --drop 'a b' --drop 'it'\''s' --drop='--' --skip-rows 2
     """
-    if not isinstance(value, (list, tuple)):
-        return f"{option} {shlex.quote(str(value))}"
+    several = list(value) if isinstance(value, (list, tuple)) else None
     words = []
-    for text in map(str, value):
+    for text in map(str, [value] if several is None else several):
         # The parser takes a word that begins with "-" for an option.
         separator = "=" if text.startswith("-") else " "
-        words.append(f"{option}{separator}{_quoted(text)}")
+        plain = several is None and " ".join(text.split()) == text
+        words.append(f"{option}{separator}{shlex.quote(text) if plain else _quoted(text)}")
     return " ".join(words)
 
 
