@@ -19,7 +19,7 @@ class TestReading:
         codes = ["02139,1E2,2", "10115,100,1", "2139,01E2,?", ",,3", "NA,100,-9.0"]
         data.write_text("zip,icd,ward,x\n" + "".join(f"{codes[i % 5]},{i}\n" for i in range(60)))
         named = [part for name in ("zip", "icd", "ward") for part in ("--categorical", name)]
-        fit = ["fit", str(data), "-o", model, "--steps", "2"]
+        fit = ["fit", str(data), "-o", model, "--steps", "2", "--structural-missing", "fill"]
         assert main([*fit, *named, "--missing-values=-9"]) == 0
         warning = capsys.readouterr().err
         assert warning.startswith(

@@ -190,7 +190,7 @@ def test_iso_dates_are_dates_and_others_strings(read) -> None:
     [
         ("a,b\n1,2\n3\n", r"line 3: 1 field where the header has 2: mend"),
         ("a,b\n1,2\n3,4,5\n6,7\n8,9,10\n", r"line 3: 3 fields .* 2 \(and 1 more such: line 5\): mend"),
-        ("a,b\n1,2,\n3,4\n5,6\n", r"line 2: 3 fields where the header has 2"),
+        ("a,b\n1,2,7\n3,4\n5,6\n", r"line 2: 3 fields where the header has 2"),
         ('a,b\n"x\ny",2\n3,4,5\n', r"line 4: 3 fields where the header has 2"),
         ("a,b\n1,2,\n3,4\n5,6,\n", r"line 3: 2 fields where most lines have 3"),
         ("a,b\n1,2,3,4\n1,2,3,4\n", r"line 2: 4 fields where the header has 2"),

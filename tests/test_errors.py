@@ -29,6 +29,8 @@ ARGUMENTS = {
     "target": "columns",
     "device": "cpu",
     "backend": "reference",
+    "sheet": "stays  of '24",
+    "query": 'SELECT * FROM "all stays"',
 }
 REMEDIES: list[remedies.Remedy] = [
     remedies.Do("mend the line"),

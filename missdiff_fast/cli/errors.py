@@ -123,6 +123,8 @@ class Wording:
         settings = []
         for one in (remedy, *remedy.more):
             option = _AS_WRITTEN[self._command] if one.argument == "string_columns" else self._option(one.argument)
+            if one.argument == "header" and one.value:
+                option = option and "--header"
             if option is None:
                 return None
             settings.append(option if isinstance(one.value, bool) else written(option, one.value))
@@ -151,13 +153,13 @@ def written(option: str, value: object) -> str:
     >>> print(written("--drop", ["a b", "it's", "--"]), written("--skip-rows", 2))
     --drop 'a b' --drop 'it'\''s' --drop='--' --skip-rows 2
     """
-    if not isinstance(value, (list, tuple)):
-        return f"{option} {shlex.quote(str(value))}"
+    several = list(value) if isinstance(value, (list, tuple)) else None
     words = []
-    for text in map(str, value):
+    for text in map(str, [value] if several is None else several):
         # The parser takes a word that begins with "-" for an option.
         separator = "=" if text.startswith("-") else " "
-        words.append(f"{option}{separator}{_quoted(text)}")
+        plain = several is None and " ".join(text.split()) == text
+        words.append(f"{option}{separator}{shlex.quote(text) if plain else _quoted(text)}")
     return " ".join(words)
 
 

@@ -38,10 +38,18 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--separator", metavar="CHAR", help="separator of a CSV file")
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark of a CSV file")
     group.add_argument("--encoding", metavar="NAME", help="encoding of a CSV file")
-    group.add_argument(
+    heading = group.add_mutually_exclusive_group()
+    heading.add_argument(
+        "--header",
+        action="store_const",
+        const=True,
+        help="the first line of a CSV file names the columns, though it looks like data",
+    )
+    heading.add_argument(
         "--no-header",
         dest="header",
-        action="store_false",
+        action="store_const",
+        const=False,
         help="the first line of a CSV file is data; columns are named 0, 1, 2, ...",
     )
     group.add_argument("--skip-rows", metavar="N", type=int, default=0, help="lines to skip at the top of a CSV file")
@@ -50,8 +58,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         action="append",
-        default=[],
-        help="a line of a CSV file to leave out, such as 2 for units below the header (repeatable)",
+        help="a line of a CSV file to leave out, such as 2 for units below the header (repeatable; by default lines of "
+        "units, types or labels)",
     )
 
 

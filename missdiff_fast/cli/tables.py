@@ -117,7 +117,7 @@ def _read(
         named = args.data.name in str(error)
         template = "{error}" if named else "{path} cannot be read: {error}"
         raise UserError(Text(template, path=args.data, error=error)) from error
-    if not args.header:
+    if not all(isinstance(name, str) for name in frame.columns):
         frame.columns = frame.columns.map(str)  # options and written tables name columns by strings
     if written is None or isinstance(written, AsRead):
         return frame, written

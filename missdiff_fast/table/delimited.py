@@ -17,7 +17,8 @@ from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.remedies import Do, Pass
 from missdiff_fast.table.dates import read_dates, with_forms
 from missdiff_fast.table.dtypes import holds_text
-from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable
+from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable, joined
+from missdiff_fast.table.heading import first_cells, has_header, label_rows, warn_of_labels
 from missdiff_fast.table.hints import padded_identifiers, warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
 from missdiff_fast.table.literals import EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.na_words import keep_na_words
@@ -30,7 +31,7 @@ from missdiff_fast.table.text_rows import (
     find_rows,
     find_rows_of_holes,
     join_lines,
-    require_even,
+    make_even,
     split_lines,
     warn_of_blank_rows,
 )
@@ -40,7 +41,7 @@ _SEPARATORS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}  # of those kinds that h
 
 def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, Callable[[], WrittenTable]]:
     """A frame from text, and a function that gives its cells as written; see `missdiff_fast.table.read_table`."""
-    source, header, skip_rows, skip_lines = place.name, options.header, options.skip_rows, options.skip_lines
+    source, skip_rows, skip_lines = place.name, options.skip_rows, set(options.skip_lines or ())
     separator, decimal, markers = options.separator, options.decimal, options.markers.strings
     if separator is None:
         separator = _SEPARATORS.get(place.suffix)
@@ -71,11 +72,18 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     elif decimal not in (".", ","):
         raise argument_error("decimal", f"must be '.' or ',', got {decimal!r}", decimal)
     rows = find_rows(lines, separator, source)
-    names, widths = _names(lines, rows, separator, header, source)
+    blank = rows.blank
+    cells, begin = first_cells(lines, ends, rows, separator)
+    header = has_header(cells, source) if options.header is None else options.header
+    names, widths, rows = _names(lines, rows, separator, header, source)
+    if options.skip_lines is None and (labels := label_rows(cells, header=header)):
+        warn_of_labels([begin[at] for at in labels], cells, labels, source, skip_rows)
+        rows = rows.without(np.isin(rows.first, [begin[at] for at in labels]), lines)
     strings = {name for name in names if str(name) in string_columns}
     kept = {name for name in names if str(name) in keep_na_columns}
     holes = find_rows_of_holes(lines, rows, len(names), header, options.keep_blank_rows, skip_rows)
-    holes &= ~np.isin(rows.first, list(skip_lines))
+    gone = rows.blank & ~blank
+    holes &= ~np.isin(rows.first, list(skip_lines)) & ~gone
     warn_of_blank_rows(rows, holes, len(names), source)
     # The parser skips an empty line, but not one with an empty cell in quotes.
     hole = (" " if separator == WHITESPACE else separator).join(['""'] * len(names))
@@ -140,6 +148,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
             len(names),
             separator,
             decimal,
+            _beside(as_written, ends, rows, gone, header),
         )
 
     if len(frame):
@@ -153,7 +162,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
             read_texts=lambda columns: parse(columns, columns, empty),
             write=write,
         )
-        if header:
+        if header and options.header is None:
             warn_of_header(frame, source)
         others = frame.drop(columns=list(strings))
         own = rows.first[~rows.blank][int(header) :].tolist()
@@ -168,6 +177,17 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     return with_forms(frame, forms), write
 
 
+def _beside(
+    lines: list[str], ends: list[str] | None, rows: Rows, gone: np.ndarray, header: bool
+) -> dict[int, list[str]]:
+    """The text of rows that were left out, by the number of rows above; see `WrittenTable.beside`."""
+    full, beside = np.flatnonzero(~rows.blank), dict[int, list[str]]()
+    for at in np.flatnonzero(gone):
+        above = int(np.searchsorted(full, at)) - header
+        beside.setdefault(above, []).append(joined(lines, ends, int(rows.first[at]), int(rows.last[at])))
+    return beside
+
+
 def _has_zeros(table: str, separator: str, decimal: str) -> bool:
     """Whether there may be a number with leading zeros among the cells of a text."""
     end = r"\s" if separator == WHITESPACE else rf"{re.escape(separator)}\n"
@@ -179,13 +199,14 @@ def _has_zeros(table: str, separator: str, decimal: str) -> bool:
 
 def _names(
     lines: list[str], rows: Rows, separator: str, header: bool, source: str
-) -> tuple[list[str] | list[int], tuple[int, int]]:
-    """The columns' names, and how many of them the header and the rows below it have."""
+) -> tuple[list[str] | list[int], tuple[int, int], Rows]:
+    """The columns' names, how many of them the header and the rows below it have, and the rows made even."""
     full = np.flatnonzero(~rows.blank)
     fields = rows.fields[full]
     if not header:
-        require_even(rows, full, int(fields[0]), "the first row has", source)
-        return list(range(int(fields[0]))), (int(fields[0]), int(fields[0]))
+        width = int(fields[0])
+        rows = make_even(lines, rows, full, width, "the first row has", separator, source)
+        return list(range(width)), (width, width), rows
     at = full[0]
     head = [f"{line}\n" for line in lines[rows.first[at] - 1 : rows.last[at]]]  # a name in quotes may span lines
     if separator == WHITESPACE:
@@ -199,7 +220,8 @@ def _names(
     elif width != given + 1:
         width = given
     # One field more on every line is a separator at its end; whether it is empty is known after reading.
-    require_even(rows, full[1:], width, "the header has" if width == given else "most lines have", source)
+    than = "the header has" if width == given else "most lines have"
+    rows = make_even(lines, rows, full[1:], width, than, separator, source)
     names += [""] * (width - len(names))
     called = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
     twice = sorted({name for name in called if called.count(name) > 1})
@@ -214,7 +236,7 @@ def _names(
             Pass("header", False, when="if that line is no header"),
         )
         raise DataError("duplicate", problem, columns=twice, remedy=remedies)
-    return called, (given, width)
+    return called, (given, width), rows
 
 
 def _tidied(column: pd.Series, missing: tuple[str, ...], decimal: str, *, parse: bool) -> tuple[pd.Series, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -101,6 +101,8 @@ class WrittenTable:
         How many fields each row has.
     separator, decimal : str
         As of `missdiff_fast.table.read_table`.
+    beside : mapping
+        Rows of the file that are none of the table, such as one of units: the number of rows above them, to their text.
     """
 
     lines: list[str]
@@ -112,6 +114,7 @@ class WrittenTable:
     width: int
     separator: str
     decimal: str
+    beside: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property
     def line_end(self) -> str:

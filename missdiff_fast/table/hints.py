@@ -88,10 +88,15 @@ def _warn_of_lines(text: str, source: str, lines: list[int], names: list[str], *
     remedies: list[Remedy] = [Pass("skip_lines", lines, goal=f"leave {them} out,", when=units)]
     if not header:
         remedies = [LeaveOut("header", False, when="if it is the header")]
-    elif sum(_GENERIC.fullmatch(name) is not None for name in names) > len(names) / 2:
+    elif are_generic(names):
         when = "if it is the header and the line before it is not"
         remedies.insert(0, Pass("skip_rows", skip_rows + 1, when=when))
     warnings.warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "), stacklevel=_STACK + 1)
+
+
+def are_generic(names: Sequence[str]) -> bool:
+    """Whether most names are such as a program makes, like X1 or Column 2."""
+    return sum(_GENERIC.fullmatch(name) is not None for name in names) > len(names) / 2
 
 
 def warn_of_texts(frame: pd.DataFrame, source: str, *, marks: bool = False, stacklevel: int = _STACK) -> None:

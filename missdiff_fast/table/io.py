@@ -30,9 +30,9 @@ def read_table(
     decimal: str | None = None,
     encoding: str | None = None,
     missing_values: Sequence[object] = (),
-    header: bool = True,
+    header: bool | None = None,
     skip_rows: int = 0,
-    skip_lines: Collection[int] = (),
+    skip_lines: Collection[int] | None = None,
     string_columns: Collection[str] = (),
     keep_na_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
@@ -97,12 +97,16 @@ def read_table(
         Further values that stand for a missing cell: strings among the cells as written and among the dates and
         durations that they write (``1900-01-01``), numbers among numbers (among those of ``string_columns`` as ``-9``
         or ``-9.0``).
-    header : bool
-        Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ...
+    header : bool, optional
+        Of text: whether the first row names the columns; if not, they are called 0, 1, 2, ... By default it does not
+        where it is like the rows below: a number in every column of numbers, and known texts in the others. A warning
+        tells it.
     skip_rows : int
         Of text: how many lines to leave out at the top.
-    skip_lines : collection of int
-        Of text: further lines to leave out, such as one of units below the header. The first line of the file is 1.
+    skip_lines : collection of int, optional
+        Of text: further lines to leave out. The first line of the file is 1. By default up to three lines below the
+        header that hold units, types or labels: texts in more than a quarter of the columns, which hold numbers
+        otherwise. A warning tells them; ``()`` leaves out none.
     string_columns : collection of str
         Columns that hold texts, of which no warning is given; in text files they are left as they are written, although
         every cell may look like a number or a date: codes such as ``007``, and columns that were strings in another
@@ -119,7 +123,8 @@ def read_table(
         If there is no such file.
     ValueError
         If the kind of file is not known, or the file is empty, damaged, not in the encoding, has a column name twice,
-        or has a line with more or fewer fields than the header; no cell is ever dropped or shifted in silence. If
+        or more than one in a hundred lines have more or fewer fields than the header (a warning tells of fewer, which
+        are left out); no cell is ever dropped or shifted in silence. If
         ``sheet`` or ``query`` is left out where it is needed, given where it is not, or wrong.
     ImportError
         If the package for the format is not installed.

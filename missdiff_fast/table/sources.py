@@ -86,9 +86,9 @@ class ReadOptions:
     decimal: str | None = None
     encoding: str | None = None
     missing_values: Sequence[object] = ()
-    header: bool = True
+    header: bool | None = None
     skip_rows: int = 0
-    skip_lines: Collection[int] = ()
+    skip_lines: Collection[int] | None = None
     string_columns: Collection[str] = ()
     keep_na_columns: Collection[str] = ()
     keep_blank_rows: bool = False

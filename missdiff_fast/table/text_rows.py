@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import re
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from missdiff_fast.errors import DataError
+from missdiff_fast.errors import DataError, DataWarning
 from missdiff_fast.remedies import Do, Give
+from missdiff_fast.table.identifiers import level_outside
 
 WHITESPACE = r"\s+"
+_ODD = 0.01  # of the rows, at most this share may have another number of fields
+_SHOWN = 3  # lines in a message
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,14 @@ class Rows:
     last: np.ndarray
     fields: np.ndarray
     blank: np.ndarray
+
+    def without(self, left_out: np.ndarray, lines: list[str]) -> Rows:
+        """The rows, some of them left out: they are blank, and so are their ``lines``, which change."""
+        blank, fields = self.blank.copy(), self.fields.copy()
+        blank[left_out], fields[left_out] = True, 0
+        for first, last in zip(self.first[left_out].tolist(), self.last[left_out].tolist(), strict=True):
+            lines[first - 1 : last] = [""] * (1 + last - first)
+        return Rows(self.first, self.last, fields, blank)
 
 
 def split_lines(text: str) -> tuple[list[str], list[str] | None]:
@@ -90,19 +102,71 @@ def _unclosed(source: str, line: int) -> ValueError:
     )
 
 
-def require_even(rows: Rows, index: np.ndarray, width: int, than: str, source: str) -> None:
-    """Refuse rows whose number of fields is not ``width``, that of ``than``; the error names their lines."""
+def make_even(
+    lines: list[str], rows: Rows, index: np.ndarray, width: int, than: str, separator: str, source: str
+) -> Rows:
+    """Rows that all have ``width`` fields, that of ``than``; what that costs is told.
+
+    Separators at the end of a line with nothing after them are taken off. Of at most one row in a hundred that has
+    another number of fields all the same, the lines are left out: they become empty, in ``lines`` too.
+
+    Parameters
+    ----------
+    lines : list of str
+        The text's lines; changed.
+    rows : Rows
+        Its rows.
+    index : ndarray
+        The places of those that are to be even.
+    width : int
+        How many fields they are to have.
+    than : str
+        What has as many fields, for messages.
+    separator, source : str
+        The separator, and what messages call the file.
+
+    Raises
+    ------
+    ValueError
+        If more than one row in a hundred has another number of fields; the message names their lines.
+    """
+    rows = _without_ends(lines, rows, index, width, separator, source)
     odd = index[rows.fields[index] != width]
-    if len(odd):
-        n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
-        others = ", ".join(map(str, rows.first[odd[1:4]])) + ", ..." * (len(odd) > 4)
-        others = f" (and {len(odd) - 1:,} more such: line{'s' if len(odd) > 2 else ''} {others})" if others else ""
-        problem = f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}"
-        remedies = (
-            Do("mend the lines (a separator within a value needs quotes)"),
-            Give("separator"),
-        )
-        raise DataError("fields", problem, value=n, remedy=remedies)
+    if not len(odd):
+        return rows
+    n, fields = int(rows.first[odd[0]]), int(rows.fields[odd[0]])
+    others = f" (and {len(odd) - 1:,} more such: {_lines(rows.first[odd[1:]])})" if len(odd) > 1 else ""
+    problem = f"{source}, line {n}: {fields} field{'s' if fields != 1 else ''} where {than} {width}{others}"
+    mend = Do("mend the lines (a separator within a value needs quotes)")
+    if len(odd) > _ODD * len(index):
+        raise DataError("fields", problem, value=n, remedy=(mend, Give("separator")))
+    warning = f"{problem}: no rows are read of these lines" if others else f"{problem}: no row is read of this line"
+    warnings.warn(DataWarning("fields", warning, value=n, remedy=mend, joint="; "), stacklevel=level_outside())
+    return rows.without(odd, lines)
+
+
+def _without_ends(lines: list[str], rows: Rows, index: np.ndarray, width: int, separator: str, source: str) -> Rows:
+    """The rows without surplus separators at the end of their line; told."""
+    number, trimmed = rows.fields.copy(), list[int]()
+    for at in index[(rows.fields[index] > width) & (rows.first[index] == rows.last[index])]:
+        line = int(rows.first[at]) - 1
+        surplus = int(number[at]) - width
+        end = re.search(rf"(?:{re.escape(separator)}[ \t]*){{{surplus}}}\Z", lines[line])
+        if separator != WHITESPACE and end is not None and lines[line].count('"') % 2 == 0:
+            lines[line], number[at] = lines[line][: end.start()], width
+            trimmed.append(line + 1)
+    if trimmed:
+        several = len(trimmed) > 1
+        problem = f"{source}: {_lines(trimmed)} end{'' if several else 's'} with a separator after the last field"
+        warning = DataWarning("fields", problem, value=trimmed[0], remedy=Do("nothing is lost"), joint="; ")
+        warnings.warn(warning, stacklevel=level_outside())
+    return replace(rows, fields=number)
+
+
+def _lines(numbers: Sequence[int] | np.ndarray) -> str:
+    """Some numbers of lines in words."""
+    shown = ", ".join(f"{int(number)}" for number in numbers[:_SHOWN]) + ", ..." * (len(numbers) > _SHOWN)
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}"
 
 
 def find_rows_of_holes(

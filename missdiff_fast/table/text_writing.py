@@ -16,7 +16,7 @@ from missdiff_fast.errors import DataWarning
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.dates import as_text, forms_of
 from missdiff_fast.table.dtypes import family_of
-from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted
+from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted, splitter
 from missdiff_fast.table.files import DELIMITED
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.text_rows import WHITESPACE
@@ -176,17 +176,26 @@ class Rewriter:
         stream.write(_line(names, separator) + end)
         lines: list[str] = []
         for row, fields in enumerate(written.rows()):
+            lines.extend(self._beside(row, separator))
             for place, cells in new.items():
                 if row in cells:
                     fields[place] = cells[row]
             if separator != written.separator:
                 fields = [_moved(cell, separator) for cell in fields]
             lines.append(separator.join(fields))
-            if len(lines) == _ROWS:
+            if len(lines) >= _ROWS:
                 stream.write(end.join(lines) + end)
                 lines.clear()
+        lines.extend(self._beside(len(self._frame), separator))
         if lines:
             stream.write(end.join(lines) + end)
+
+    def _beside(self, row: int, separator: str) -> list[str]:
+        """The rows of the file above this one that are none of the table."""
+        texts, own = self._written.beside.get(row, ()), self._written.separator
+        if separator == own:
+            return list(texts)
+        return [separator.join(_moved(field, separator) for field in splitter(own)(text)) for text in texts]
 
     def _new_cells(
         self, table: pd.DataFrame, as_written: Collection[Name], keep_missing: bool

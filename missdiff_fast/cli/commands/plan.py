@@ -58,4 +58,4 @@ def _given(args: argparse.Namespace) -> dict[str, Any]:
     actions = {name: args.options[f"--{name}"] for name in names}
     given = {name: getattr(args, action.dest) for name, action in actions.items()}
     given = {name: value for name, value in given.items() if value != actions[name].default}
-    return given | ({} if args.header else {"no-header": True})
+    return given | ({} if args.header is None else {"header" if args.header else "no-header": True})

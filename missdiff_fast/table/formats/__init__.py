@@ -6,29 +6,30 @@ To add a format, write a module with a `missdiff_fast.table.formats.base.Format`
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import IO
 
-from missdiff_fast.errors import DataError, argument_error
+from missdiff_fast.errors import DataError, DataWarning, argument_error
 from missdiff_fast.remedies import Do, LeaveOut, Pass, ReadWith, Remedy
-from missdiff_fast.table.files import COMPRESSED
+from missdiff_fast.table.files import COMPRESSED, read_bytes
+from missdiff_fast.table.formats.arff import ARFF
 from missdiff_fast.table.formats.arrow import FEATHER, PARQUET
 from missdiff_fast.table.formats.base import OTHER_FILE, Format
 from missdiff_fast.table.formats.database import DATABASE, is_url, shown_url
 from missdiff_fast.table.formats.excel import EXCEL
 from missdiff_fast.table.formats.readstat import READSTAT
 from missdiff_fast.table.formats.text import TEXT
+from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.sources import ReadOptions, Source
 
 __all__ = ["FORMATS", "TEXT", "Format", "check_options", "file_kind", "find_source", "writable"]
 
-_ALL = (TEXT, PARQUET, FEATHER, EXCEL, READSTAT, DATABASE)
+_ALL = (TEXT, ARFF, PARQUET, FEATHER, EXCEL, READSTAT, DATABASE)
 FORMATS: dict[str, Format] = {suffix: one for one in _ALL for suffix in one.suffixes}
 
 _CONVERT = Do("convert it to CSV or Parquet")
-_BELOW = "save the lines below @data as .csv and read that with"
 _ELSEWHERE: dict[str, tuple[Remedy, ...]] = {
-    ".arff": (Pass("header", False, goal=_BELOW, more=(Pass("missing_values", ["?"]),)),),
     ".xls": (Do("save it as .xlsx"), ReadWith("pandas.read_excel")),
     ".ods": (Do("save it as .xlsx"), ReadWith("pandas.read_excel")),
     ".por": (Do("save it as .sav"), ReadWith("pyreadstat.read_por")),
@@ -54,6 +55,33 @@ def file_kind(path: Path) -> tuple[str, str]:
     raise DataError("file", problem, value=path.name, remedy=remedies)
 
 
+def _kind_of_existing(path: Path) -> tuple[str, str]:
+    """As `file_kind`; a file of another kind that is text is delimited text, which a warning tells."""
+    try:
+        return file_kind(path)
+    except DataError:
+        suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+        compression = path.suffix if suffixes and suffixes[-1] in COMPRESSED else ""
+        if not _ELSEWHERE.keys().isdisjoint(suffixes) or not path.is_file() or not _is_text(path, compression):
+            raise
+        problem = f"{path.name}: its name does not tell its kind, so it was read as delimited text"
+        remedy = Pass("format", "csv", when="to silence this")
+        warnings.warn(
+            DataWarning("file", problem, value=path.name, remedy=remedy, joint="; "), stacklevel=level_outside()
+        )
+        return ".csv", compression
+
+
+def _is_text(path: Path, compression: str) -> bool:
+    """Whether a file begins like text that a person can read."""
+    try:
+        start = read_bytes(path, compression)[:4096]
+    except (OSError, ValueError, EOFError):
+        return False
+    control = sum(byte < 9 or 13 < byte < 32 for byte in start)
+    return bool(start) and control == 0
+
+
 def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = None) -> Source:
     """Where to read: a file, the URL of a database, or a stream; its kind by ``format``, else by the file's name.
 
@@ -75,7 +103,7 @@ def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = 
         return Source(name or "stream", suffix or ".csv", data=place.read())
     path = Path(place)
     if suffix is None:
-        suffix, compression = file_kind(path)
+        suffix, compression = _kind_of_existing(path)
     else:
         compression = path.suffix if FORMATS[suffix] is TEXT and path.suffix.lower() in COMPRESSED else ""
     if path.is_dir():

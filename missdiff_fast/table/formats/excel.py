@@ -135,12 +135,13 @@ def _as_number(text: str | None) -> Any:
 def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Reading:
     if options.skip_rows < 0:
         raise argument_error("skip_rows", f"must be 0 or more, got {options.skip_rows}", options.skip_rows)
-    for number in options.skip_lines:
+    left_out = options.skip_lines or ()
+    for number in left_out:
         if not 1 <= number <= len(rows):
             rule = f"must name rows from 1 to {len(rows):,}, the last of {source}, got {number}"
             raise argument_error("skip_lines", rule, number)
     below = enumerate(rows[options.skip_rows :], options.skip_rows + 1)
-    kept = [row for number, row in below if number not in options.skip_lines]
+    kept = [row for number, row in below if number not in left_out]
     while kept and not kept[-1]:
         kept.pop()
     while kept and not kept[0]:
@@ -149,7 +150,7 @@ def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Rea
         raise ValueError(f"{source} is empty")
     width = max(map(len, kept))
     names: list[Any] = list(range(width))
-    if options.header:
+    if options.header is not False:
         names = _names(kept.pop(0), width, source)
     columns: dict[Any, pd.Series] = {}
     mixed: dict[str, list[Any]] = {}
