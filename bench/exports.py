@@ -1,0 +1,170 @@
+"""Every table of a folder through plan, fit, sample and impute of the command line, without options.
+
+    python bench/exports.py FOLDER [--fit --steps 20 --no-refine] [--save]
+
+FOLDER is searched for files; those that hold no table (SOURCE.txt, LICENSE.txt and the like) are passed over. For each
+file the four commands run one after another, each in a process of its own, and it is checked that
+
+- none fails, and none prints a traceback;
+- `sample` gives the columns of the file in its order, numbers, truth values and dates as such, and no cell in columns
+  that the plan calls text;
+- `impute` gives as many rows, with the file's columns, and every observed cell as it was: of delimited text
+  character for character, of other files by value.
+
+What follows ``--fit`` goes to `fit`, to shorten it. ``--save`` writes bench/results/exports.{csv,md}; the exit code is
+the number of files with a fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from store import RESULTS, describe, markdown
+
+from missdiff_fast.table import read_table
+from missdiff_fast.table.fields import MISSING_TEXTS
+
+_NO_TABLES = ("SOURCE", "LICENSE", "README")
+_ROWS = 200
+
+
+def check(file: Path, folder: Path, fit: list[str]) -> dict[str, Any]:
+    """The outcome of the four commands with one file, and the first fault, or ""."""
+    model, sampled, filled = folder / "model", folder / f"sampled{_kind(file)}", folder / f"filled{_kind(file)}"
+    row: dict[str, Any] = {"file": file.name, "rows": 0, "columns": 0, "warnings": 0, "seconds": 0.0, "fault": ""}
+    commands = (
+        ("plan", [str(file), "--json"]),
+        ("fit", [str(file), "-o", str(model), *fit]),
+        ("sample", [str(model), "-n", str(_ROWS), "-o", str(sampled)]),
+        ("impute", [str(model), str(file), "-o", str(filled)]),
+    )
+    started = time.perf_counter()
+    printed = {}
+    for name, arguments in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "missdiff_fast", name, *arguments], capture_output=True, text=True, check=False
+        )
+        if done.returncode or "Traceback" in done.stderr:
+            return row | {"fault": f"{name} ends with {done.returncode}: {done.stderr.strip()[-300:]}"}
+        row["warnings"] += done.stderr.count("missdiff: warning")
+        printed[name] = done.stdout
+    row["seconds"] = time.perf_counter() - started
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tables = {name: _read(path) for name, path in (("file", file), ("sample", sampled), ("impute", filled))}
+    row["rows"], row["columns"] = tables["file"].shape
+    plan = json.loads(printed["plan"])
+    lacking = {str(one["column"]) for one in plan["columns"] if one["treatment"] == "text"}
+    return row | {"fault": _faults(tables, lacking) or _changed(file, filled, tables)}
+
+
+def _faults(tables: dict[str, pd.DataFrame], lacking: set[str]) -> str:
+    """What is wrong with the shape or the dtypes of the tables that came out."""
+    table, drawn, filled = tables["file"], tables["sample"], tables["impute"]
+    if list(drawn.columns) != list(table.columns) or list(filled.columns) != list(table.columns):
+        return "sample or impute has other columns"
+    if len(drawn) != _ROWS or len(filled) != len(table):
+        return f"sample has {len(drawn)} rows, impute {len(filled)} of {len(table)}"
+    for name in table.columns:
+        kept = drawn[name].isna().all() if name in lacking else _alike(table[name], drawn[name])
+        if not kept or not _alike(table[name], filled[name]):
+            dtypes = table[name].dtype, drawn[name].dtype, filled[name].dtype
+            return f"column {name!r} was {dtypes[0]}, is {dtypes[1]} in sample and {dtypes[2]} in impute"
+    return ""
+
+
+def _alike(table: pd.Series, other: pd.Series) -> bool:
+    """Whether numbers, truth values and dates of a table are such in another; part of a column of text may be either."""
+    types = pd.api.types
+    if other.isna().all() or table.isna().all():
+        return True
+    for is_kind in (types.is_bool_dtype, types.is_numeric_dtype, types.is_datetime64_any_dtype):
+        if is_kind(table.dtype):
+            return bool(is_kind(other.dtype))
+    return True
+
+
+def _changed(file: Path, filled: Path, tables: dict[str, pd.DataFrame]) -> str:
+    """The first observed cell that impute changed, or ""."""
+    if not _is_delimited(file):
+        observed = tables["file"].notna().to_numpy()
+        before, after = (tables[name].astype(object).to_numpy() for name in ("file", "impute"))
+        wrong = observed & (before != after)
+        return f"impute changed {before[wrong][0]!r} to {after[wrong][0]!r}" if wrong.any() else ""
+    before, after = _cells(file), _cells(filled)
+    if len(after) - len(before) not in (0, 1):  # a file without a header gets one
+        return f"impute has {len(after):,} lines of {len(before):,}"
+    for old, new in zip(before[::-1], after[::-1], strict=False):
+        for one, other in zip(old, new, strict=False):
+            if one.strip() not in MISSING_TEXTS and one != other:
+                return f"impute changed {one!r} to {other!r}"
+    return ""
+
+
+def _is_delimited(file: Path) -> bool:
+    return not {".arff", ".parquet", ".xlsx", ".sav", ".dta"}.intersection(file.suffixes)
+
+
+def _cells(file: Path) -> list[list[str]]:
+    """The rows of delimited text that are not blank, each cell as it is written, by an own splitting."""
+    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("cp1252", "replace")
+    lines = [line for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if line.strip()]
+    separator = max(",;\t|", key=lines[0].count)
+    return list(csv.reader(lines, delimiter=separator))
+
+
+def _read(file: Path) -> pd.DataFrame:
+    frame = read_table(file)
+    return frame.rename(columns=str)
+
+
+def _kind(file: Path) -> str:
+    suffix = "".join(one for one in file.suffixes[-2:] if one != ".gz").lower()
+    return suffix if suffix in (".csv", ".tsv", ".psv", ".data", ".txt") else ".csv"
+
+
+def main() -> None:
+    """Check every file, print the table and exit with the number of faults."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--save", action="store_true")
+    parser.add_argument("--only", default="", help="a part of the names of the files")
+    parser.add_argument("--fit", nargs=argparse.REMAINDER, default=[])
+    args = parser.parse_args()
+    files = [
+        path
+        for path in sorted(args.folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(_NO_TABLES) and args.only in path.name
+    ]
+    rows = []
+    for file in files:
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(check(file, Path(folder), args.fit))
+        print(json.dumps(rows[-1], default=float), flush=True)
+    frame = pd.DataFrame(rows)
+    faults = int((frame["fault"] != "").sum())
+    print(f"{len(frame)} files, {faults} with a fault")
+    if args.save:
+        frame.to_csv(RESULTS / "exports.csv", index=False)
+        text = [describe(), "", markdown(frame.assign(seconds=frame["seconds"].round(1))), ""]
+        (RESULTS / "exports.md").write_text("\n".join(text), encoding="utf-8")
+    sys.exit(min(faults, 100))
+
+
+if __name__ == "__main__":
+    main()
