@@ -85,7 +85,7 @@ def _faults(tables: dict[str, pd.DataFrame], lacking: set[str]) -> str:
 
 
 def _alike(table: pd.Series, other: pd.Series) -> bool:
-    """Whether numbers, truth values and dates of a table are such in another; part of a column of text may be either."""
+    """Whether numbers, truth values and dates of a table are such in another; part of a text column may be either."""
     types = pd.api.types
     if other.isna().all() or table.isna().all():
         return True
