@@ -425,10 +425,18 @@ class TestStreams:
         assert read_table(tmp_path / "t.dat", format="tsv").to_dict("list") == {"a": [1], "b": [2]}
         assert read_table(io.BytesIO(b"a,b\n1,2\n")).to_dict("list") == {"a": [1], "b": [2]}
 
+    def test_a_file_whose_name_does_not_tell_its_kind(self, folder: Path, tmp_path: Path) -> None:
+        write_table(make_stays(), tmp_path / "t.tsv")
+        (tmp_path / "t.dat").write_bytes((tmp_path / "t.tsv").read_bytes())
+        rest = ["--keep-na", "ward", "--seed", "0"]
+        assert main(["mask", f"{tmp_path}/t.tsv", "-o", f"{tmp_path}/a.tsv", *rest]) == 0
+        assert main(["mask", f"{tmp_path}/t.dat", "-o", f"{tmp_path}/b.tsv", "--format", "tsv", *rest]) == 0
+        assert (tmp_path / "a.tsv").read_bytes() == (tmp_path / "b.tsv").read_bytes()
+
     def test_a_model_does_not_go_to_stdout(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert (
             refused(capsys, "fit", folder / "t.csv", "-o", "-")
-            == "-o -: only tables go to stdout; give the name of a file"
+            == "-o - is stdout, to which only sample, impute and mask write; give the name of a file"
         )
 
 

@@ -9,18 +9,19 @@ import os
 from pathlib import Path
 from typing import IO
 
+from missdiff_fast._urls import is_url, shown_url
 from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.remedies import Do, LeaveOut, Pass, ReadWith, Remedy
 from missdiff_fast.table.files import COMPRESSED
 from missdiff_fast.table.formats.arrow import FEATHER, PARQUET
 from missdiff_fast.table.formats.base import OTHER_FILE, Format
-from missdiff_fast.table.formats.database import DATABASE, is_url, shown_url
+from missdiff_fast.table.formats.database import DATABASE
 from missdiff_fast.table.formats.excel import EXCEL
 from missdiff_fast.table.formats.readstat import READSTAT
 from missdiff_fast.table.formats.text import TEXT
 from missdiff_fast.table.sources import ReadOptions, Source
 
-__all__ = ["FORMATS", "TEXT", "Format", "check_options", "file_kind", "find_source", "writable"]
+__all__ = ["FORMATS", "TEXT", "Format", "check_options", "file_kind", "find_source", "find_suffix", "writable"]
 
 _ALL = (TEXT, PARQUET, FEATHER, EXCEL, READSTAT, DATABASE)
 FORMATS: dict[str, Format] = {suffix: one for one in _ALL for suffix in one.suffixes}
@@ -54,6 +55,17 @@ def file_kind(path: Path) -> tuple[str, str]:
     raise DataError("file", problem, value=path.name, remedy=remedies)
 
 
+def find_suffix(path: Path | None, format: str | None) -> str:
+    """The suffix of a kind of file that ``format`` names, else the file's name; of a stream, None, CSV by default."""
+    if format is None:
+        return ".csv" if path is None else file_kind(path)[0]
+    suffix = f".{format.lower().removeprefix('.')}"
+    if suffix not in FORMATS:
+        known = ", ".join(name[1:] for name in FORMATS)
+        raise argument_error("format", f"must be one of {known}, got {format!r}", format)
+    return suffix
+
+
 def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = None) -> Source:
     """Where to read: a file, the URL of a database, or a stream; its kind by ``format``, else by the file's name.
 
@@ -64,20 +76,14 @@ def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = 
     ValueError
         If the kind is not known.
     """
-    suffix = None if format is None else f".{format.lower().removeprefix('.')}"
-    if suffix is not None and suffix not in FORMATS:
-        known = ", ".join(name[1:] for name in FORMATS)
-        raise argument_error("format", f"must be one of {known}, got {format!r}", format)
     if isinstance(place, str) and is_url(place):
         return Source(shown_url(place), url=place)
     if not isinstance(place, (str, os.PathLike)):
         name = str(getattr(place, "name", "")).strip("<>")
-        return Source(name or "stream", suffix or ".csv", data=place.read())
+        return Source(name or "stream", find_suffix(None, format), data=place.read())
     path = Path(place)
-    if suffix is None:
-        suffix, compression = file_kind(path)
-    else:
-        compression = path.suffix if FORMATS[suffix] is TEXT and path.suffix.lower() in COMPRESSED else ""
+    suffix = find_suffix(path, format)
+    compression = path.suffix if FORMATS[suffix] is TEXT and path.suffix.lower() in COMPRESSED else ""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give a file")
     if not path.exists():
