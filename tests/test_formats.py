@@ -7,6 +7,7 @@ import io
 import shlex
 import sqlite3
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,17 @@ class TestExcel:
         path = self.workbook(tmp_path / "t.xlsx", {"s": [["a", "b"], [1, "=A2*2"]]})
         with pytest.raises(ValueError, match="formulas without results: open it in Excel or LibreOffice"):
             read_table(path)
+        # As Excel saves them: with their results, of which one is empty, and with a wrong size of the sheet.
+        path = self.workbook(tmp_path / "t.xlsx", {"s": [["a", "b"], [1, "=A2*2"], [2, '=IF(A3>1,"",1)']]})
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        sheet = parts["xl/worksheets/sheet1.xml"].decode()
+        sheet = sheet.replace("<f>A2*2</f><v />", "<f>A2*2</f><v>2.5</v>").replace('ref="A1:B3"', 'ref="A1"')
+        parts["xl/worksheets/sheet1.xml"] = sheet.encode()
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in parts.items():
+                archive.writestr(name, content)
+        assert read_table(path).to_numpy().tolist() == [[1, 2.5], [2, pytest.approx(np.nan, nan_ok=True)]]
 
 
 class TestReadstat:
@@ -286,6 +298,8 @@ class TestReadstat:
         frame = pd.DataFrame(
             {"n": [1.0, 2.0], "day": [datetime.date(2020, 1, 1), None], "at": [datetime.time(7, 30)] * 2}
         )
+        times = [datetime.datetime(1583, 1, 1, 7, 30, 0, 5000), datetime.datetime(9999, 12, 31)]
+        frame["far"] = pd.Series(times, dtype=object)
         pyreadstat.write_dta(frame, tmp_path / "t.dta", missing_user_values={"n": ["a"]})
         pyreadstat.write_xport(frame, tmp_path / "t.xpt")
         for name in ("t.dta", "t.xpt"):
@@ -294,6 +308,9 @@ class TestReadstat:
             assert read["n"].dtype == "int64"
             assert read["day"].tolist() == [datetime.date(2020, 1, 1), None]
             assert read["at"].tolist() == ["07:30:00"] * 2
+            assert read["far"].tolist() == times
+            write_table(read, tmp_path / f"o{name}")
+            pd.testing.assert_frame_equal(read_table(tmp_path / f"o{name}"), read)
 
     @pytest.mark.parametrize("kind", ["sav", "dta", "xpt"])
     def test_what_they_can_not_hold_is_an_error(self, tmp_path: Path, kind: str) -> None:
@@ -425,10 +442,18 @@ class TestStreams:
         assert read_table(tmp_path / "t.dat", format="tsv").to_dict("list") == {"a": [1], "b": [2]}
         assert read_table(io.BytesIO(b"a,b\n1,2\n")).to_dict("list") == {"a": [1], "b": [2]}
 
+    def test_a_file_whose_name_does_not_tell_its_kind(self, folder: Path, tmp_path: Path) -> None:
+        write_table(make_stays(), tmp_path / "t.tsv")
+        (tmp_path / "t.dat").write_bytes((tmp_path / "t.tsv").read_bytes())
+        rest = ["--keep-na", "ward", "--seed", "0"]
+        assert main(["mask", f"{tmp_path}/t.tsv", "-o", f"{tmp_path}/a.tsv", *rest]) == 0
+        assert main(["mask", f"{tmp_path}/t.dat", "-o", f"{tmp_path}/b.tsv", "--format", "tsv", *rest]) == 0
+        assert (tmp_path / "a.tsv").read_bytes() == (tmp_path / "b.tsv").read_bytes()
+
     def test_a_model_does_not_go_to_stdout(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert (
             refused(capsys, "fit", folder / "t.csv", "-o", "-")
-            == "-o -: only tables go to stdout; give the name of a file"
+            == "-o - is stdout, to which only sample, impute and mask write; give the name of a file"
         )
 
 

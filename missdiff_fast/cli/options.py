@@ -27,7 +27,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         metavar="COL",
         action="append",
         default=[],
-        help="a column of a CSV file in which NA, null and the like are values, such as the code of a country "
+        help="a column of a CSV or Excel file in which NA, null and the like are values, such as the code of a country "
         "(repeatable)",
     )
     group.add_argument(
@@ -50,16 +50,16 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         dest="header",
         action="store_const",
         const=False,
-        help="the first line of a CSV file is data; columns are named 0, 1, 2, ...",
+        help="the first line of a CSV or Excel file is data; columns are named 0, 1, 2, ...",
     )
-    group.add_argument("--skip-rows", metavar="N", type=int, default=0, help="lines to skip at the top of a CSV file")
+    group.add_argument("--skip-rows", metavar="N", type=int, default=0, help="lines to skip at the top")
     group.add_argument(
         "--skip-line",
         metavar="N",
         type=int,
         action="append",
-        help="a line of a CSV file to leave out, such as 2 for units below the header (repeatable; by default lines of "
-        "units, types or labels)",
+        help="a line of a CSV or Excel file to leave out, such as 2 for units below the header (repeatable; by default "
+        "lines of units, types or labels of a CSV file)",
     )
 
 

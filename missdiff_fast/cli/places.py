@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+
+from missdiff_fast._urls import is_url, shown_url
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,7 @@ def read_place(text: str) -> Place:
     """
     if text == "-":
         return Elsewhere("stdin")
-    if re.match(r"[A-Za-z][A-Za-z0-9+]*://", text):
-        return Elsewhere(re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", text), text)
-    return Path(text)
+    return Elsewhere(shown_url(text), text) if is_url(text) else Path(text)
 
 
 def read_output(text: str) -> Path | None:

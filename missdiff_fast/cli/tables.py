@@ -16,7 +16,7 @@ from missdiff_fast.cli.places import Elsewhere, Place, open_place
 from missdiff_fast.errors import Text
 from missdiff_fast.table.atomic import check_writable, write_atomically
 from missdiff_fast.table.dates import forms_of, with_forms
-from missdiff_fast.table.formats import TEXT, file_kind, writable
+from missdiff_fast.table.formats import TEXT, find_suffix, writable
 from missdiff_fast.table.formats.database import file_of
 from missdiff_fast.table.io import read_written, write_any, write_text
 from missdiff_fast.table.literals import are_whole_texts
@@ -41,7 +41,7 @@ def check_output(path: Path, *inputs: Place) -> None:
         The folder is missing or cannot be written to, or the path is a folder, one of the inputs or stdout.
     """
     if path == Path("-"):
-        raise UserError("-o -: only tables go to stdout; give the name of a file")
+        raise UserError("-o - is stdout, to which only sample, impute and mask write; give the name of a file")
     if path.is_dir():
         raise UserError(f"-o {path} is a folder; give the name of a file")
     if _is_stream(path):
@@ -83,8 +83,8 @@ def read_to_rewrite(
     frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows)
     if written is None or isinstance(written, AsRead):
         return frame, written
-    kind = ".csv" if isinstance(args.data, Elsewhere) else file_kind(args.data)[0]
-    return frame, Rewriter(frame, written(), kind if args.format is None else f".{args.format.lower()}")
+    suffix = find_suffix(args.data if isinstance(args.data, Path) else None, args.format)
+    return frame, Rewriter(frame, written(), suffix)
 
 
 def _read(
@@ -119,9 +119,10 @@ def _read(
         raise UserError(Text(template, path=args.data, error=error)) from error
     if not all(isinstance(name, str) for name in frame.columns):
         frame.columns = frame.columns.map(str)  # options and written tables name columns by strings
+    if written is not None:
+        known(args.keep_na, frame, "--keep-na")
     if written is None or isinstance(written, AsRead):
         return frame, written
-    known(args.keep_na, frame, "--keep-na")
     return with_forms(frame.apply(_whole), {str(name): form for name, form in forms_of(frame).items()}), written
 
 

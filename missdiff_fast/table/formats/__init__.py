@@ -10,24 +10,26 @@ import warnings
 from pathlib import Path
 from typing import IO
 
+from missdiff_fast._urls import is_url, shown_url
 from missdiff_fast.errors import DataError, DataWarning, argument_error
 from missdiff_fast.remedies import Do, LeaveOut, Pass, ReadWith, Remedy
 from missdiff_fast.table.files import COMPRESSED, read_bytes
 from missdiff_fast.table.formats.arff import ARFF
 from missdiff_fast.table.formats.arrow import FEATHER, PARQUET
 from missdiff_fast.table.formats.base import OTHER_FILE, Format
-from missdiff_fast.table.formats.database import DATABASE, is_url, shown_url
+from missdiff_fast.table.formats.database import DATABASE
 from missdiff_fast.table.formats.excel import EXCEL
 from missdiff_fast.table.formats.readstat import READSTAT
 from missdiff_fast.table.formats.text import TEXT
 from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.sources import ReadOptions, Source
 
-__all__ = ["FORMATS", "TEXT", "Format", "check_options", "file_kind", "find_source", "writable"]
+__all__ = ["FORMATS", "TEXT", "Format", "check_options", "file_kind", "find_source", "find_suffix", "writable"]
 
 _ALL = (TEXT, ARFF, PARQUET, FEATHER, EXCEL, READSTAT, DATABASE)
 FORMATS: dict[str, Format] = {suffix: one for one in _ALL for suffix in one.suffixes}
 
+_NAMED = Pass("format", "csv", when="to silence this")
 _CONVERT = Do("convert it to CSV or Parquet")
 _ELSEWHERE: dict[str, tuple[Remedy, ...]] = {
     ".xls": (Do("save it as .xlsx"), ReadWith("pandas.read_excel")),
@@ -55,31 +57,32 @@ def file_kind(path: Path) -> tuple[str, str]:
     raise DataError("file", problem, value=path.name, remedy=remedies)
 
 
-def _kind_of_existing(path: Path) -> tuple[str, str]:
-    """As `file_kind`; a file of another kind that is text is delimited text, which a warning tells."""
-    try:
-        return file_kind(path)
-    except DataError:
-        suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-        compression = path.suffix if suffixes and suffixes[-1] in COMPRESSED else ""
-        if not _ELSEWHERE.keys().isdisjoint(suffixes) or not path.is_file() or not _is_text(path, compression):
-            raise
-        problem = f"{path.name}: its name does not tell its kind, so it was read as delimited text"
-        remedy = Pass("format", "csv", when="to silence this")
-        warnings.warn(
-            DataWarning("file", problem, value=path.name, remedy=remedy, joint="; "), stacklevel=level_outside()
-        )
-        return ".csv", compression
+def find_suffix(path: Path | None, format: str | None) -> str:
+    """The suffix of a kind of file that ``format`` names, else the file's name; of a stream, None, CSV by default.
+
+    An existing file of another name that holds text is taken for CSV.
+    """
+    if format is None:
+        return ".csv" if path is None or _is_nameless_text(path) else file_kind(path)[0]
+    suffix = f".{format.lower().removeprefix('.')}"
+    if suffix not in FORMATS:
+        known = ", ".join(name[1:] for name in FORMATS)
+        raise argument_error("format", f"must be one of {known}, got {format!r}", format)
+    return suffix
 
 
-def _is_text(path: Path, compression: str) -> bool:
-    """Whether a file begins like text that a person can read."""
+def _is_nameless_text(path: Path) -> bool:
+    """Whether a file exists whose name tells no kind, not even one that is not read, and which begins as text does."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    last = suffixes[-1] if suffixes else ""
+    base = suffixes[0] if len(suffixes) == 2 and last in COMPRESSED else ""
+    if not (FORMATS.keys() | _ELSEWHERE.keys()).isdisjoint((last, base)) or not path.is_file():
+        return False
     try:
-        start = read_bytes(path, compression)[:4096]
+        start = read_bytes(path, path.suffix if last in COMPRESSED else "")[:4096]
     except (OSError, ValueError, EOFError):
         return False
-    control = sum(byte < 9 or 13 < byte < 32 for byte in start)
-    return bool(start) and control == 0
+    return bool(start) and not any(byte < 9 or 13 < byte < 32 for byte in start)
 
 
 def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = None) -> Source:
@@ -92,20 +95,18 @@ def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = 
     ValueError
         If the kind is not known.
     """
-    suffix = None if format is None else f".{format.lower().removeprefix('.')}"
-    if suffix is not None and suffix not in FORMATS:
-        known = ", ".join(name[1:] for name in FORMATS)
-        raise argument_error("format", f"must be one of {known}, got {format!r}", format)
     if isinstance(place, str) and is_url(place):
         return Source(shown_url(place), url=place)
     if not isinstance(place, (str, os.PathLike)):
         name = str(getattr(place, "name", "")).strip("<>")
-        return Source(name or "stream", suffix or ".csv", data=place.read())
+        return Source(name or "stream", find_suffix(None, format), data=place.read())
     path = Path(place)
-    if suffix is None:
-        suffix, compression = _kind_of_existing(path)
-    else:
-        compression = path.suffix if FORMATS[suffix] is TEXT and path.suffix.lower() in COMPRESSED else ""
+    suffix = find_suffix(path, format)
+    if format is None and _is_nameless_text(path):
+        problem = f"{path.name}: its name does not tell its kind, so it was read as delimited text"
+        warning = DataWarning("file", problem, value=path.name, remedy=_NAMED, joint="; ")
+        warnings.warn(warning, stacklevel=level_outside())
+    compression = path.suffix if FORMATS[suffix] is TEXT and path.suffix.lower() in COMPRESSED else ""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give a file")
     if not path.exists():

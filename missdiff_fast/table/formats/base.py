@@ -28,7 +28,7 @@ class Format:
     suffixes : tuple of str
         The ends of its files' names, in lower case with the point.
     read : callable
-        Gives the frame, and what gives its cells as written, if it is text.
+        Gives the frame, and what else the file holds.
     write : callable, optional
         Writes a frame, whose columns have strings as names, to a path. None if it can't be written, or is text, which
         `missdiff_fast.table.text_writing` writes.

@@ -25,24 +25,6 @@ _SYSTEM = ("information_schema", "pg_catalog")
 _TABLES = "SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2"
 
 
-def is_url(place: str) -> bool:
-    """Whether a text is the URL of a database.
-
-    >>> is_url("sqlite:///stays.db"), is_url("postgresql+psycopg://me@host/stays"), is_url("C:/stays.csv")
-    (True, True, False)
-    """
-    return re.match(r"[A-Za-z][A-Za-z0-9+]*://", place) is not None
-
-
-def shown_url(url: str) -> str:
-    """A URL without its password.
-
-    >>> shown_url("postgresql://me:secret@host/stays")
-    'postgresql://me:***@host/stays'
-    """
-    return re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", url)
-
-
 def file_of(url: str) -> Path | None:
     """The file of a URL of SQLite or DuckDB; None for others.
 

@@ -117,6 +117,8 @@ class _Cells(AsRead):
         """Write a frame whose texts are numbers and dates again where the file had such."""
         columns = {name: frame[name] for name in frame.columns}
         for name, cells in self._cells.items():
+            if name not in frame:
+                continue
             known = {as_text(cell): cell for cell in cells if cell is not None}
             new = [
                 cell if cell is not None and text == as_text(cell) else known.get(text, _as_number(text))

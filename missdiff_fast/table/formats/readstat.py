@@ -56,16 +56,15 @@ def read(source: Source, options: ReadOptions) -> Reading:
 def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
     """A column of the file: whole numbers as integers, empty texts and marks as missing, labelled codes as category."""
     if column.dtype == object:
-        # Empty texts are how these files write missing ones; marks such as Stata's .a are single letters.
+        # These files have no other missing texts than empty ones.
         cells = [None if cell == "" or pd.isna(cell) else cell for cell in column.tolist()]
         column = as_column(cells)[0]
-    elif column.dtype.kind == "M":
-        # As seconds since 1582 in float64, times are a few microseconds off.
-        column = column.dt.round("ms")
     elif column.dtype == np.float64:
         seen = column.dropna()
         if len(seen) and bool((seen.mod(1) == 0).all() and (seen.abs() < EXACT).all()):
             column = column.astype("Int64" if len(seen) < len(column) else "int64")
+    if column.dtype.kind == "M":
+        return column.dt.round("ms")  # as seconds since 1582 in float64, times are a few microseconds off
     codes = column.dropna().unique().tolist()
     if codes and len(labels) > 1 and set(codes) <= set(labels):
         return column.astype(pd.CategoricalDtype(pd.Index(sorted(codes))))
@@ -126,7 +125,8 @@ def _as_written(column: pd.Series, suffix: str) -> pd.Series:
         fine = next((cell for cell in seen if pd.Timestamp(cell) != pd.Timestamp(cell).round("ms")), None)
         if fine is not None:
             raise unheld(name, f"the time {fine}, which is no whole number of milliseconds", suffix)
-        return column.astype("datetime64[ns]") if str(dtype).startswith("datetime64") else pd.Series(cells, name=name)
+        # pyreadstat takes nanoseconds, which do not reach all dates, or Python's own objects.
+        return pd.Series([None if cell is None else pd.Timestamp(cell).to_pydatetime() for cell in cells], dtype=object)
     long = next((cell for cell in seen if isinstance(cell, str) and len(cell.encode()) > _LONGEST[suffix]), None)
     if long is not None:
         raise unheld(name, f"a text of {len(long):,} characters", suffix)
