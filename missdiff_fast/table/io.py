@@ -59,9 +59,10 @@ def read_table(
     Whole numbers with missing cells are float64, or where that would round them Int64 or UInt64; those beyond 64 bits
     are strings.
     Warnings report a header that looks like data, data that looks like a header, such as a line of units, numbers with
-    leading zeros, texts that turn a column of numbers or dates into text (possible markers of missing cells, limits
-    such as ``<0.1``, codes), and words such as ``NA`` that may be texts: beside empty cells, in quotes, or where all
-    texts of the column are alike, as codes of countries.
+    leading zeros, texts that turn a column of numbers or dates into text (possible markers of missing cells, notes such
+    as ``3.2*``, codes; of limits such as ``<0.1``, which stay texts, `missdiff_fast.MissDiff.fit` warns), and words
+    such as ``NA`` that may be texts: beside empty cells, in quotes, or where all texts of the column are alike, as
+    codes of countries.
 
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.
