@@ -40,6 +40,7 @@ from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.conditions import Condition, cells_that_meet, split_conditions
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
 from missdiff_fast.table.holes import Holes
+from missdiff_fast.table.limit_notes import warn_of_limits
 from missdiff_fast.table.schema import check_frame
 
 _CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
@@ -148,7 +149,9 @@ class MissDiff(Parameters):
         Parameters
         ----------
         X : DataFrame or ndarray
-            N rows; missing cells are NaN, None, NaT, pd.NA or one of ``missing_values``.
+            N rows; missing cells are NaN, None, NaT, pd.NA or one of ``missing_values``. A column of texts that are all
+            numbers or limits of measurement, such as ``<0.1``, is one of numbers, with a warning; limits are drawn and
+            filled in as texts.
         y : ignored
             Present by scikit-learn's convention. A list of X's columns is refused: ``categorical_columns`` is an
             argument of the constructor.
@@ -722,6 +725,8 @@ class MissDiff(Parameters):
         structural = self._structural(drawn, known)
         if known.columns:
             drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
+        else:
+            drawn = self.codec_.written(drawn)
         return self.codec_.structural.blank(drawn, structural)
 
     def _incomplete(self, known: TableCells, seed: int, first_row: int) -> pd.DataFrame:
@@ -736,7 +741,8 @@ class MissDiff(Parameters):
         hidden = self.codec_.missing(holes) if self._method.draws_holes else None
         encoded = self.codec_.encode(known).to(self.device_)
         drawn = self._method.draw(encoded, seed, first_row=first_row, hidden=hidden, verbose=self.verbose)
-        return self._holes.blank(self._settled(drawn, known, seed, first_row, holes), holes)
+        rows = self.codec_.written(self._settled(drawn, known, seed, first_row, holes))
+        return self._holes.blank(rows, holes)
 
     def _has_incomplete_rows(self) -> bool:
         """Whether a row of the table had both cells and holes, columns of one value aside."""
@@ -751,6 +757,7 @@ class MissDiff(Parameters):
         asides.check_any_learnt()
         asides.warn(treatments(self))
         cells = cells.without(asides.found)
+        warn_of_limits(cells, treatments(self))
         codec = Codec.fit(
             cells,
             ops=backend,

@@ -21,6 +21,7 @@ from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
 from missdiff_fast.table.identifiers import looks_like_date, words
 from missdiff_fast.table.learning import learn_columns
+from missdiff_fast.table.limit_notes import limit_counts
 from missdiff_fast.table.odd_texts import listed, looks_numeric, texts_among_numbers
 from missdiff_fast.table.relations import find_relations
 from missdiff_fast.table.schema import Name, as_names
@@ -149,6 +150,7 @@ def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCell
         frame,
         categorical_columns=categorical,
         missing_values=parameters.missing_values,
+        treatments=chosen,
         verbose=parameters.verbose,
     )
     asides = Asides.find(cells, chosen, max_categories=most_categories(parameters))
@@ -224,7 +226,11 @@ def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:
         value = (
             "one value" if cells.family in INSTANTS else repr(often.item() if isinstance(often, np.generic) else often)
         )
+        if cells.censored is not None:
+            value = repr(cells.censored.write(np.array([often]))[0])
         yield f"almost constant: {value} in {counts.max() / counts.sum():.2%} of the observed cells"
+    if cells.censored is not None:
+        yield f"censored: {listed(limit_counts(cells))}"
     if cells.family in NUMBERS and treatment in ("continuous", "categorical"):
         for sentinel, count in _sentinels(values, counts):
             yield f"{sentinel} may stand for missing cells ({count:,} of them)"

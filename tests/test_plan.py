@@ -55,7 +55,8 @@ COLUMNS: dict[str, tuple[Any, str, str]] = {
     "rare": (np.where(ROWS % 17 == 0, ROWS / 9, np.nan), "continuous", "94.0% of the cells are missing"),
     "nearly 0": (np.where(ROWS == 5, 1.5, np.where(ROWS == 8, 2.5, 0.0)), "continuous", "0.0 in 99.00% of the"),
     "day": ([f"{number % 28 + 1}.{number % 7 + 1}.2024" for number in ROWS], "categorical", "holds dates in text"),
-    "level": (["<5", *(f"{number % 19 + 5}" for number in ROWS[1:])], "categorical", "numbers or dates: '<5' in"),
+    "level": (["<5", *(f"{number % 19 + 5}" for number in ROWS[1:])], "continuous", "censored: '<5' in 1 cell"),
+    "noted": (["5*", *(f"{number % 19 + 5}" for number in ROWS[1:])], "categorical", "numbers or dates: '5*' in"),
 }  # fmt: skip
 
 

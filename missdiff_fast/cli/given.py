@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.given import in_dtype
+from missdiff_fast.table.limits import is_limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,6 +147,8 @@ def _plain(text: str) -> str:
 
 def _value(column: Column, text: str) -> object:
     family = column.family
+    if column.censored is not None and is_limit(text.strip()):
+        return text.strip()
     if family == "integer":
         return int(_plain(text))
     if family == "float":

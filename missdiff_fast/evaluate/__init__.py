@@ -1,4 +1,8 @@
-"""Measures of synthetic rows and of filled holes. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``."""
+"""Measures of synthetic rows and of filled holes. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``.
+
+Numbers with limits of measurement, such as ``<0.1``, are numeric columns to all measures, as they are to
+`missdiff_fast.MissDiff`: a limit is a number just beyond its own.
+"""
 
 from missdiff_fast.evaluate.detection import detection
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy

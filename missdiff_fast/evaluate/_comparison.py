@@ -9,6 +9,7 @@ import pandas as pd
 
 from missdiff_fast._checks import check_count
 from missdiff_fast.errors import DataError, Text
+from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._tables import (
     as_numbers,
     check_finite,
@@ -67,7 +68,7 @@ def check_comparable(
     Raises what the checks of `_tables` raise, and for a column without any value.
     """
     check_same_columns(real, synthetic, _NAMES)
-    real, synthetic = times_as_dtypes(real), times_as_dtypes(synthetic)
+    real, synthetic = limits_as_numbers(times_as_dtypes(real), times_as_dtypes(synthetic))
     for name, table in zip(_NAMES, (real, synthetic), strict=True):
         check_finite(table, name)
         for column in table.columns:

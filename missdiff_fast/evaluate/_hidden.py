@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.errors import DataError
+from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._tables import (
     as_numbers,
     check_finite,
@@ -88,7 +89,7 @@ def hidden_cells(
         if truth.index.is_unique and not filled.index.equals(truth.index) and filled.index.isin(truth.index).all():
             problem = "the filled table has the true one's rows in another order"
             raise DataError("order", problem, remedy=Do("give it filled.loc[truth.index]"), joint="; ")
-    truth, *fillings = (times_as_dtypes(table) for table in (truth, *fillings))
+    truth, *fillings = limits_as_numbers(*map(times_as_dtypes, (truth, *fillings)))
     check_finite(truth, _NAMES[0])
     numbers = set(continuous_columns(truth, continuous))
     for filled in fillings:

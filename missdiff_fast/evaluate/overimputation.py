@@ -10,6 +10,7 @@ import pandas as pd
 
 from missdiff_fast.errors import argument_error
 from missdiff_fast.evaluate._hidden import HiddenCells, check_draws, hidden_cells
+from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._tables import as_numbers, check_table, times_as_dtypes
 
 if TYPE_CHECKING:
@@ -89,10 +90,13 @@ def draw_scores(
     """
     check_draws(draws)
     rows = []
+    columns: pd.DataFrame | None = None
     for j, cells in enumerate(hidden_cells(truth, draws, observed, continuous)):
         scores = [np.nan] * (2 + len(LEVELS))
         if len(cells.truth) and not np.isnan(cells.truth).any():
-            column = times_as_dtypes(truth.iloc[:, [j]]).iloc[:, 0]
+            if columns is None:  # here, because the cells are checked before
+                columns = limits_as_numbers(times_as_dtypes(truth), *draws)[0]
+            column = columns.iloc[:, j]
             energy = float((cells.distances().mean(0) - cells.mean_over_pairs() / 2).mean())
             scores[0] = energy * (_range_in_deviations(column) if cells.continuous else 1.0)
             if not cells.continuous:

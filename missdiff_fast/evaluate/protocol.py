@@ -11,6 +11,7 @@ import pandas as pd
 
 from missdiff_fast._checks import check_boolean, check_share
 from missdiff_fast.evaluate._distances import Pair, contingency_variation, kolmogorov_smirnov, total_variation
+from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._tables import (
     as_numbers,
     check_complete,
@@ -75,7 +76,7 @@ def protocol_errors(
     """
     names = ("real", "synthetic")
     check_same_columns(real, synthetic, names)
-    real, synthetic = times_as_dtypes(real), times_as_dtypes(synthetic)
+    real, synthetic = limits_as_numbers(times_as_dtypes(real), times_as_dtypes(synthetic))
     for name, table in zip(names, (real, synthetic), strict=True):
         check_complete(table, name)
     numbers = set(continuous_columns(real, continuous))

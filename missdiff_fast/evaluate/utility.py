@@ -11,6 +11,7 @@ from missdiff_fast._checks import check_count
 from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.evaluate._features import Features
 from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points
+from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._models import Grid, Point, grid_points, model_names
 from missdiff_fast.evaluate._tables import (
     check_complete,
@@ -175,7 +176,7 @@ def _check_tables(
             )
         tables[name] = times_as_dtypes(table)
         check_complete(table, name)
-    return tables
+    return dict(zip(tables, limits_as_numbers(*tables.values()), strict=True))
 
 
 def _check_models(models: str | Sequence[str] | None, task: str) -> list[str]:

@@ -48,7 +48,7 @@ class Input:
 def read_input(column: pd.Series) -> Input:
     """Read a column; ValueError, naming it, if its cells are infinite, or of mixed or unknown types."""
     try:
-        cells = read_cells(column, Markers(), parse="never")
+        cells = read_cells(column, Markers(), parse="never", limits="auto")
     except RefusedError as refused:
         wrong, remedies = _FAULTS[refused.kind]
         problem = f"column {column.name!r} has {wrong} ({refused.detail})"

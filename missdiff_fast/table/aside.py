@@ -27,7 +27,9 @@ from missdiff_fast.table.dtypes import (
 from missdiff_fast.table.fresh import Fresh
 from missdiff_fast.table.given import in_dtype
 from missdiff_fast.table.identifiers import are_identifiers, differ, is_identifier, level_outside
-from missdiff_fast.table.odd_texts import texts_among_numbers
+from missdiff_fast.table.limit_reading import decimal_of
+from missdiff_fast.table.limits import is_limit
+from missdiff_fast.table.odd_texts import listed, texts_among_numbers
 from missdiff_fast.table.schema import Column, Name, check_frame
 from missdiff_fast.table.table_cells import TableCells
 
@@ -146,12 +148,12 @@ class Asides:
             A treatment that is not known or does not suit its column, or names no column.
         """
         _check(treatments, cells)
-        found = {}
+        found, decimal = {}, decimal_of(cells.frame)
         for name in cells.columns:
             chosen = treatments.get(name, "categorical" if name in cells.categorical_columns else "")
             if name in cells.found:
                 column = replace(cells.found[name])  # its caches are freed with it
-                aside = _aside(name, cells.columns[name].dtype, column, chosen, max_categories, cells.markers)
+                aside = _aside(name, cells.columns[name].dtype, column, chosen, max_categories, cells.markers, decimal)
             else:
                 aside = Aside(name, "text", np.dtype(object), "as set") if chosen == "text" else None
             if aside is not None:
@@ -279,13 +281,23 @@ def _check(treatments: Mapping[Name, str], cells: TableCells) -> None:
             continue
         if not suits:
             has = "categories" if category else f"{found.family} cells"
+            if found.family == "string" and treatment == "continuous":
+                texts = dict(zip(*(part.tolist() for part in found.distinct), strict=True))
+                odd = {text: n for text, n in texts_among_numbers(texts).items() if not is_limit(text.strip())}
+                has += f", {listed(odd)} among numbers" if odd else ""
             problem = f"column {name!r} cannot be {treatment}: it has {has}"
             remedy = Do(f"give it another treatment, or {needs}")
             raise DataError("treatments", problem, columns=[name], value=treatment, remedy=remedy)
 
 
 def _aside(
-    name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int, markers: Markers
+    name: Name,
+    dtype: Dtype,
+    cells: ColumnCells,
+    chosen: str,
+    max_categories: int,
+    markers: Markers,
+    decimal: str | None,
 ) -> Aside | None:
     """How a column is set aside; None if it is learnt."""
     if isinstance(dtype, pd.CategoricalDtype) and (cells.family == "string" or chosen or cells.missing.all()):
@@ -302,7 +314,7 @@ def _aside(
         seen = f"{len(texts):,} distinct texts in {observed:,} cells"
         if any(texts) and (chosen == "identifier" or are_identifiers(name, texts, observed)):
             return Aside(name, "identifier", dtype, seen, Fresh.of(texts, avoid=markers.strings))
-        if texts_among_numbers(dict(zip(texts, cells.distinct[1].tolist(), strict=True))):
+        if texts_among_numbers(dict(zip(texts, cells.distinct[1].tolist(), strict=True)), decimal):
             return None  # limits or marks among numbers: their user must say what they are
         free = differ(len(texts), observed) or len(texts) > max(FREE_TEXT, max_categories)
         return Aside(name, "text", np.dtype(object), seen) if free else None

@@ -68,7 +68,7 @@ class Atoms:
     budget : int
         The most atoms of all columns; of more, those of the greatest shares, and all of a share of 5 % and more.
     spike : float
-        The least share of a column's most frequent value, else the column has no atoms.
+        The least share of a column's most frequent value, else the column has no atoms but limits of measurement.
 
     Attributes
     ----------
@@ -97,11 +97,15 @@ class Atoms:
         self.plain = layout
         # Of a column that few rows observe, few cells would have to teach many categories.
         enough = _OBSERVED * max((column.count for column in columns), default=0)
-        often = {i: _frequent(column, share, count) for i, column in enumerate(columns) if column.count >= enough}
-        chosen = [i for i, (_, shares) in often.items() if shares.max(initial=0.0) >= spike]
+        often = {
+            i: _frequent(column, share, count, spike if column.count >= enough else np.inf)
+            for i, column in enumerate(columns)
+        }
+        chosen = [i for i, (bins, _) in often.items() if len(bins)]
         found = [often[i] for i in chosen]
         shares = np.concatenate([np.empty(0), *(shares for _, shares in found)])
-        kept = shares >= _LARGE
+        limits = [_are_limits(columns[i])[often[i][0]] for i in chosen]
+        kept = (shares >= _LARGE) | np.concatenate([np.empty(0, dtype=bool), *limits])
         kept[np.argsort(-shares, kind="stable")[:budget]] = True  # of equal ones, those of the first columns
         of_columns = np.split(kept, np.cumsum([len(bins) for bins, _ in found]))[:-1]
         atoms = [bins[own] for (bins, _), own in zip(found, of_columns, strict=True)]
@@ -203,17 +207,31 @@ def _beside(column: _Column, place: Tensor, scores: Tensor) -> Tensor:
     return column.others[(first + (share * (last - first)).long()).clamp(max=last - 1)]
 
 
-def _frequent(column: Continuous, share: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places of a column's frequent values among its kept ones, ascending, and their shares: both ``[A]``."""
+def _frequent(column: Continuous, share: float, count: int, spike: float) -> tuple[np.ndarray, np.ndarray]:
+    """The places of a column's frequent values among its kept ones, ascending, and their shares: both ``[A]``.
+
+    Limits of measurement are among them from ``count`` cells on, unless atoms are turned off.
+    """
     counts = np.diff(column.cumulative, prepend=0.0) * column.count
     if len(column.keys) > MAX_VALUES // 2:
         # Values may have been dropped, whose cells count as their neighbours': up to one even rank for each side.
         count = max(count, math.ceil(4 * column.count / MAX_VALUES))
     least = max(count, share * column.count)
     bins = np.flatnonzero(counts >= least - 0.01)  # counts are whole but for rounding
+    if (counts[bins] / column.count).max(initial=0.0) < spike:
+        bins = bins[:0]
+    if share < 1:
+        bins = np.union1d(bins, np.flatnonzero(_are_limits(column) & (counts >= count - 0.01)))
     if len(bins) > _MOST:
         bins = np.sort(bins[np.argsort(-counts[bins].round(), kind="stable")[:_MOST]])
     return bins, counts[bins] / column.count
+
+
+def _are_limits(column: Continuous) -> np.ndarray:
+    """Which of a column's kept values are limits of measurement, bool ``[V]``."""
+    if column.censored is None:
+        return np.zeros(len(column.keys), dtype=bool)
+    return column.censored.are_limits(column.keys)
 
 
 def _column(index: int, column: Continuous, bins: np.ndarray) -> _Column:

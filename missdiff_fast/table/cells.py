@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.dates import count_instant
 from missdiff_fast.table.dtypes import INSTANTS
 
@@ -106,6 +107,8 @@ class ColumnCells:
         The index of each cell's key, integers ``[N]``; -1 where missing.
     parsed : bool
         Whether the keys are numbers read from strings.
+    censored : Censored, optional
+        How the cells are written, if some are limits such as ``<0.1``.
     """
 
     family: str
@@ -113,6 +116,7 @@ class ColumnCells:
     missing: np.ndarray
     codes: np.ndarray | None = None
     parsed: bool = False
+    censored: Censored | None = None
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -136,8 +140,8 @@ class ColumnCells:
         """The cells at these places ``[M]``, each as often as it comes."""
         missing = self.missing[places]
         if self.codes is None:
-            return ColumnCells(self.family, self.keys[places], missing, parsed=self.parsed)
-        return ColumnCells(self.family, self.keys, missing, self.codes[places], self.parsed)
+            return replace(self, keys=self.keys[places], missing=missing)
+        return replace(self, missing=missing, codes=self.codes[places])
 
     def per_cell(self) -> np.ndarray:
         """A key for each cell ``[N]``, with anything at the missing ones."""
@@ -154,4 +158,4 @@ class ColumnCells:
             missing = np.broadcast_to(np.False_, missing.shape)
         if codes is not None and codes.dtype.itemsize > 2 and len(self.keys) <= np.iinfo(np.int16).max:
             codes = codes.astype(np.int16)
-        return ColumnCells(self.family, self.keys, missing, codes, self.parsed)
+        return replace(self, missing=missing, codes=codes)

@@ -223,12 +223,21 @@ class Codec:
         Returns
         -------
         DataFrame
-            B rows with the original columns, order and dtypes; every value one that was observed. The residuals come
-            last; `settle` uses them and leaves them out.
+            B rows with the original columns, order and dtypes; every value one that was observed. Columns with limits
+            of measurement are float64; `written` gives their texts. The residuals come last; `settle` uses them and
+            leaves them out.
         """
         self._check_shape(bin_index, codes)
         places, categories = bin_index.cpu().numpy(), codes.cpu().numpy()
         return decode_table(self._modelled, self._coders, places, categories, lambda coder, own: coder.table.take(own))
+
+    def written(self, decoded: pd.DataFrame) -> pd.DataFrame:
+        """Decoded or settled rows with limits of measurement, such as ``<0.1``, as the table writes them."""
+        columns = {column.name: column.censored for column in self.schema if column.censored is not None}
+        decoded = decoded.copy(deep=False) if columns else decoded
+        for name, censored in columns.items():
+            decoded[name] = censored.column(decoded[name].to_numpy(), decoded.index)
+        return decoded
 
     def ranks(self) -> list[Tensor]:
         """The middle of the ranks of each kept value of each continuous column, from 0 to 1: float64 ``[V]`` each."""
@@ -383,6 +392,9 @@ class Codec:
             strange = given != known[0]
             if strange.any():
                 value, only = observed[strange].tolist()[0], as_series(coder.table).tolist()[0]
+                if (censored := self.schema[name].censored) is not None:
+                    only = censored.write(known)[0]
+                    value = cells.columns[name][~found.missing][strange].iloc[0]
                 problem = f"column {name!r} was constant in fit, {only!r}: {value!r} cannot be given"
                 remedies = Do(f"give {only!r}"), Do("leave the column out")
                 raise DataError("constant", problem, columns=[name], value=value, remedy=remedies, joint="; ")
@@ -405,7 +417,8 @@ class Codec:
         if not len(place):
             return ""
         value = cells.columns[name].iloc[[place[0]]].tolist()[0]
-        least, greatest = as_series(coder.table.take([0, len(coder.keys) - 1])).tolist()
+        ends, censored = as_series(coder.table.take([0, len(coder.keys) - 1])), self.schema[name].censored
+        least, greatest = (ends if censored is None else censored.column(ends.to_numpy())).tolist()
         return f"{value} in column {name!r} ({least} to {greatest})"
 
     @property

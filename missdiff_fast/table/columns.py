@@ -17,6 +17,7 @@ from pandas.api.extensions import ExtensionArray
 from torch import Tensor
 
 from missdiff_fast.table.cells import ColumnCells
+from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.dtypes import Dtype, key_dtype, restore
 from missdiff_fast.table.literals import are_large
@@ -120,6 +121,8 @@ class Continuous:
         Number of observed cells.
     resolution : Resolution
         For conditional means: standardising, and rounding as the observed values are.
+    censored : Censored, optional
+        As of the cells: some of the values are limits.
     """
 
     dtype: Dtype
@@ -129,6 +132,7 @@ class Continuous:
     boundaries: np.ndarray
     count: int
     resolution: Resolution
+    censored: Censored | None = None
 
     @classmethod
     def fit(cls, dtype: Dtype, cells: ColumnCells) -> Continuous:
@@ -136,18 +140,23 @@ class Continuous:
         values, counts = cells.distinct
         values = as_keys(values, dtype, cells.family)
         resolution = Resolution.fit(as_keys(cells.observed, dtype, cells.family), values, counts, dtype, cells.family)
+        if cells.censored is not None:
+            resolution = resolution.rounding_as(values[~cells.censored.are_limits(values)])
         below = np.cumsum(counts)
         total = int(below[-1])
         kept = np.arange(len(values))
         if len(values) > MAX_VALUES:
             # Even ranks can meet the same frequent value twice, so a few places may stay unused.
-            ranks = np.linspace(0, total - 1, MAX_VALUES).round().astype(np.int64)
-            kept = np.unique(np.searchsorted(below, ranks, side="right"))
+            limits = np.empty(0, dtype=np.int64)
+            if cells.censored is not None and len(cells.censored.limits) <= MAX_VALUES // 2:
+                limits = np.flatnonzero(cells.censored.are_limits(values))
+            ranks = np.linspace(0, total - 1, MAX_VALUES - len(limits)).round().astype(np.int64)
+            kept = np.union1d(np.searchsorted(below, ranks, side="right"), limits)
         # Half of the cells dropped between two kept values go to either of them.
         next_start = np.append((below - counts)[kept[1:]], total)
         cumulative = (below[kept] + next_start) / (2 * total)
         boundaries = increasing(normal_quantile(cumulative[:-1]).astype(np.float32))
-        return cls(dtype, cells.family, values[kept], cumulative, boundaries, total, resolution)
+        return cls(dtype, cells.family, values[kept], cumulative, boundaries, total, resolution, cells.censored)
 
     @cached_property
     def table(self) -> ExtensionArray:
@@ -204,7 +213,24 @@ class Continuous:
         for start in range(0, len(values), BLOCK):
             rows = slice(start, start + BLOCK)
             keys[rows] = resolution.raw(values[rows])
+            if self.censored is not None:
+                keys[rows] = self._at_limits(keys[rows], resolution, values[rows])
         return restore(keys, self.dtype, self.family)
+
+    def _at_limits(self, keys: np.ndarray, resolution: Resolution, values: np.ndarray) -> np.ndarray:
+        """Keys of standardised values ``[B]``, of which those beyond a limit are the limit."""
+        assert self.censored is not None
+        ends = self.censored.ends(self.keys).within(resolution.least, resolution.greatest)
+        # float32 does not tell a limit from its number: it is the one that more cells have.
+        error = 4 * np.finfo(np.float32).eps * (1 + np.abs(values)) * resolution.sd
+        counts = np.diff(self.cumulative, prepend=0.0)
+        slack = np.zeros((2, len(values)))
+        for side, limits in enumerate((ends.below[-1:], ends.above[:1])):
+            for at in np.searchsorted(self.keys, limits):  # of one limit, or none
+                number = (at + 1, at - 1)[side]
+                near = np.abs(self.keys.take(number, mode="clip") - self.keys[at]) <= error
+                slack[side] = np.where(near & (counts.take(number, mode="clip") > counts[at]), -error, error)
+        return ends.put(keys, resolution.unrounded().raw(values), slack)
 
 
 Coder = Constant | Categorical | Continuous

@@ -20,6 +20,7 @@ from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable, joined
 from missdiff_fast.table.heading import first_cells, has_header, label_rows, warn_of_labels
 from missdiff_fast.table.hints import padded_identifiers, warn_of_header, warn_of_marks, warn_of_unheld, warn_of_zeros
+from missdiff_fast.table.limit_reading import with_decimal
 from missdiff_fast.table.literals import EXACT, are_whole_texts, large_number, read_numbers, with_room
 from missdiff_fast.table.na_words import keep_na_words
 from missdiff_fast.table.schema import Name
@@ -119,6 +120,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
         frame = parse(None, strings)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{source} can't be read as a table: {error}") from error
+    with_decimal(frame, decimal if decimal == "," else None)
     # The parser makes floats of whole numbers with holes, and floats cannot represent all large ones.
     rounded = [name for name in frame.columns if frame[name].dtype == "float64" and (frame[name].abs() >= EXACT).any()]
     if rounded:

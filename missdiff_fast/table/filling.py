@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
@@ -9,6 +11,7 @@ from pandas.api.extensions import ExtensionArray
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Convert, Do
 from missdiff_fast.table.cells import ColumnCells
+from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_frame, as_series, restore
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Schema
@@ -32,7 +35,8 @@ def fill_table(cells: TableCells, filled: pd.DataFrame, schema: Schema, *, verbo
 
     def fill(name: Name) -> pd.Series | ValueError:
         if name not in cells.columns:
-            return as_series(sources[name].array.copy(), frame.index)
+            own, censored = sources[name].array.copy(), schema[name].censored
+            return as_series(own, frame.index) if censored is None else censored.column(own.to_numpy(), frame.index)
         try:
             return fill_column(cells.columns[name], sources[name], cells.found[name], schema[name])
         except ValueError as error:
@@ -78,6 +82,8 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: ColumnCells, column
         The learnt order does not give the place of a category that an ordered column is filled with.
     """
     missing = cells.missing
+    if column.censored is not None and missing.any():
+        series, filled = _censored(series, filled, cells, column.censored)
     if cells.parsed:
         read = pd.Series(cells.observed)
         dtype: Dtype = column.dtype if column.family == "float" or cells.family == "integer" else "float64"
@@ -108,6 +114,25 @@ def fill_column(series: pd.Series, filled: pd.Series, cells: ColumnCells, column
         array = filled.array.copy()
         array[~missing] = series.array[~missing]
     return as_series(array, series.index)
+
+
+def _censored(
+    series: pd.Series, filled: pd.Series, cells: ColumnCells, learnt: Censored
+) -> tuple[pd.Series, pd.Series]:
+    """A column, and what fills its missing cells, with limits as texts: where all is numbers, none becomes a text."""
+    missing, values = cells.missing, filled.to_numpy()
+    if missing.all():
+        return series, learnt.column(values, series.index)
+    if cells.censored is not None:
+        own = learnt.as_in(cells.censored)
+    elif learnt.are_limits(values[missing]).any():
+        series, own = series.astype(object), replace(learnt, dtype=np.dtype(object), style=None, whole=False)
+    else:
+        return series, filled
+    written = np.empty(len(values), dtype=object)
+    written[missing] = own.write(values[missing])
+    written[~missing] = series.array[~missing]
+    return series, as_series(restore(written, own.dtype, "string"), series.index)
 
 
 def _placed(filled: pd.Series, observed: pd.Series, where: np.ndarray) -> ExtensionArray:

@@ -76,6 +76,8 @@ def in_learnt_dtypes(rows: pd.DataFrame, schema: Iterable[Column]) -> pd.DataFra
 def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
     """Given values in a learnt column's dtype; ValueError where one would not stay the same."""
     dtype = learnt.dtype
+    if learnt.censored is not None:
+        return learnt.censored.cast(column)
     if learnt.family in ("date", "datetime") and (column.dtype == object or column.dtype != dtype):
         column = _of_family(column, learnt)
     if column.dtype == dtype:

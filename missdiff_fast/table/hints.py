@@ -15,12 +15,13 @@ from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
 from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.identifiers import are_identifiers
+from missdiff_fast.table.limit_reading import decimal_of
 from missdiff_fast.table.literals import find_unheld
 from missdiff_fast.table.odd_texts import (
     MOST_NAMED,
     SHOWN,
+    has_note,
     in_cells,
-    is_limit,
     is_mark,
     listed,
     looks_numeric,
@@ -117,7 +118,8 @@ def _find_texts(frame: pd.DataFrame) -> dict[Any, dict[str, int]]:
     found = {}
     for name, cells in strings.items():
         counts = {str(text): count for text, count in cells.value_counts().items()}
-        found[name] = texts_among_numbers(counts) or {text: count for text, count in counts.items() if text == "?"}
+        odd = texts_among_numbers(counts, decimal_of(frame))
+        found[name] = odd or {text: count for text, count in counts.items() if text == "?"}
     return found
 
 
@@ -148,7 +150,7 @@ def _few_texts(found: Mapping[Any, dict[str, int]], source: str) -> DataWarning:
     problem = f"{source} holds {each}{more}: {_CATEGORIES}"
     missing = "if they stand for missing cells"
     remedies: list[Remedy] = [Pass("missing_values", often[:_MOST_GIVEN], goal="name them,", when=missing)]
-    if any(map(is_limit, often)):
+    if any(map(has_note, often)):
         limits = "if they are limits or notes"
         remedies.append(Do("write numbers in their place, such as the limit or half of it", when=limits))
     columns = list(dict.fromkeys(name for text in often for name in places[text]))

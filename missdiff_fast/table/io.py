@@ -57,9 +57,10 @@ def read_table(
     Whole numbers with missing cells are float64, or where that would round them Int64 or UInt64; those beyond 64 bits
     are strings.
     Warnings report a header that looks like data, data that looks like a header, such as a line of units, numbers with
-    leading zeros, texts that turn a column of numbers or dates into text (possible markers of missing cells, limits
-    such as ``<0.1``, codes), and words such as ``NA`` that may be texts: beside empty cells, in quotes, or where all
-    texts of the column are alike, as codes of countries.
+    leading zeros, texts that turn a column of numbers or dates into text (possible markers of missing cells, notes such
+    as ``3.2*``, codes; of limits such as ``<0.1``, which stay texts, `missdiff_fast.MissDiff.fit` warns), and words
+    such as ``NA`` that may be texts: beside empty cells, in quotes, or where all texts of the column are alike, as
+    codes of countries.
 
     In Excel a text is a text, whatever it looks like, a date is a date, and the words above are missing unless they
     stand behind an apostrophe. A column of numbers beside texts is one of texts. Formulas count by the results that

@@ -13,6 +13,7 @@ from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json, with_plain_zone, zone_of
 from missdiff_fast.table.identifiers import differ, is_identifier, warn_of_identifiers
+from missdiff_fast.table.limit_reading import decimal_of
 from missdiff_fast.table.odd_texts import MOST_NAMED, listed, texts_among_numbers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema
@@ -31,6 +32,8 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
         rule = f"must be from 2 to {MAX_CATEGORIES:,}, got {max_categories}"
         raise argument_error("max_categories", rule, max_categories)
 
+    decimal = decimal_of(cells.frame)
+
     def learn(name: Name) -> _Learnt | RefusedError:
         if name in cells.refused:
             return cells.refused[name]
@@ -39,7 +42,7 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
         chosen = "categorical" if name in cells.categorical_columns else ""
         chosen = "continuous" if name in cells.continuous_columns else chosen
         try:
-            return _learn(name, cells.columns[name].dtype, found, chosen, max_categories)
+            return _learn(name, cells.columns[name].dtype, found, chosen, max_categories, decimal)
         except RefusedError as refused:
             return refused
 
@@ -71,7 +74,9 @@ class _Learnt(NamedTuple):
     identifier: bool = False
 
 
-def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int) -> _Learnt:
+def _learn(
+    name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_categories: int, decimal: str | None
+) -> _Learnt:
     """Learn a column, which may be chosen to be "categorical" or "continuous"; RefusedError if it can't be taken."""
     if cells.missing.all():
         raise RefusedError("empty", "")
@@ -79,6 +84,8 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_catego
     if cells.parsed:
         integers = pd.UInt64Dtype() if cells.keys.dtype.kind == "u" else pd.Int64Dtype()
         dtype = np.dtype(np.float64) if family == "float" else integers
+    if cells.censored is not None:
+        dtype = np.dtype(np.float64)
     dtype = with_plain_zone(dtype)
     try:
         dtype_to_json(dtype)
@@ -99,7 +106,7 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_catego
         observed, many = int(np.count_nonzero(~cells.missing)), len(distinct) > max_categories
         if family == "string" and not chosen:
             if many or differ(len(distinct), observed):
-                _refuse_texts_among_numbers(distinct, counts)
+                _refuse_texts_among_numbers(distinct, counts, decimal)
             if differ(len(distinct), observed):
                 raise RefusedError("identifier", f"{len(distinct):,} in {observed:,} cells")
         if many:
@@ -109,12 +116,12 @@ def _learn(name: Name, dtype: Dtype, cells: ColumnCells, chosen: str, max_catego
         kind = "continuous"
         coder = Continuous.fit(dtype, cells)
         identifier = family in NUMBERS and not chosen and is_identifier(name, cells.observed, len(distinct))
-        return _Learnt(Column(name, kind, dtype, family, cells.parsed), coder, identifier)
-    return _Learnt(Column(name, kind, dtype, family, cells.parsed), coder)
+        return _Learnt(Column(name, kind, dtype, family, cells.parsed, censored=cells.censored), coder, identifier)
+    return _Learnt(Column(name, kind, dtype, family, cells.parsed, censored=cells.censored), coder)
 
 
-def _refuse_texts_among_numbers(distinct: np.ndarray, counts: np.ndarray) -> None:
+def _refuse_texts_among_numbers(distinct: np.ndarray, counts: np.ndarray, decimal: str | None) -> None:
     """RefusedError that names the texts if strings are mostly numbers or dates."""
-    texts = texts_among_numbers(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+    texts = texts_among_numbers(dict(zip(distinct.tolist(), counts.tolist(), strict=True)), decimal)
     if texts:
         raise RefusedError("texts", listed(texts), list(texts) if len(texts) <= MOST_NAMED else [])

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 
 from missdiff_fast.table.dates import DATE, DURATION
+from missdiff_fast.table.limits import is_limit, read_texts
 
 MOST_NAMED = 12  # a column of more such texts is not mended by naming each
 SHOWN = 3
 _NUMBER = r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?"
-_LIMIT = re.compile(rf"([<>]=?|[≤≥~≈])\s*{_NUMBER}|{_NUMBER}\s*[*+!^†‡]+", re.IGNORECASE)
+_NOTE = re.compile(rf"([<>]=?|[≤≥~≈])\s*{_NUMBER}|{_NUMBER}\s*[*+!^†‡]+", re.IGNORECASE)
 
 
 def looks_numeric(text: str) -> bool:
@@ -18,13 +19,13 @@ def looks_numeric(text: str) -> bool:
     return re.fullmatch(_NUMBER, text, re.IGNORECASE) is not None
 
 
-def is_limit(text: str) -> bool:
+def has_note(text: str) -> bool:
     """Whether a text is a number with a sign of its own: a limit of measurement, or a note beside a value.
 
-    >>> is_limit("<0.1"), is_limit("> 89"), is_limit("3.2*"), is_limit("V45")
+    >>> has_note("<0.1"), has_note("> 89"), has_note("3.2*"), has_note("V45")
     (True, True, True, False)
     """
-    return _LIMIT.fullmatch(text) is not None
+    return _NOTE.fullmatch(text) is not None
 
 
 def is_mark(text: str) -> bool:
@@ -36,23 +37,28 @@ def is_mark(text: str) -> bool:
     return text.startswith("#") or not any(sign.isalnum() for sign in text)
 
 
-def texts_among_numbers(counts: Mapping[str, int]) -> dict[str, int]:
+def texts_among_numbers(counts: Mapping[str, int], decimal: str | None = None) -> dict[str, int]:
     """The texts of a column of mostly numbers or dates that are none, with their counts, the most frequent first.
 
     Parameters
     ----------
     counts : mapping
         Each distinct text, and how many cells have it.
+    decimal : str, optional
+        The decimal mark, if it is known.
 
     Returns
     -------
     dict
-        Empty for a column of texts.
+        Empty for a column of texts. Limits such as ``<0.1`` are numbers where the column is read as numbers but for the
+        other texts.
 
     Examples
     --------
     >>> texts_among_numbers({"1.5": 3, "<0.1": 2, "2": 4, "#REF!": 1}), texts_among_numbers({"a": 5, "1": 2, "?": 1})
     ({'<0.1': 2, '#REF!': 1}, {})
+    >>> texts_among_numbers({"1.5": 3, "<0.1": 2, "2": 4, "3": 1, "#REF!": 1})
+    {'#REF!': 1}
     """
     odd, plain, words, like_numbers = dict[str, int](), 0, 0, 0
     for text, count in counts.items():
@@ -60,11 +66,17 @@ def texts_among_numbers(counts: Mapping[str, int]) -> dict[str, int]:
             plain, like_numbers = plain + 1, like_numbers + count
             continue
         odd[text] = count
-        if is_limit(text):
+        if has_note(text):
             like_numbers += count
-        words += not (is_limit(text) or is_mark(text))
+        words += not (has_note(text) or is_mark(text))
     if not plain or 2 * like_numbers <= sum(counts.values()) or words >= plain:
         return {}
+    limits = {text for text in odd if is_limit(text.strip())}
+    if limits:
+        rest = [text.strip() for text in counts if text not in odd or text in limits]
+        found = read_texts(rest, decimal)
+        if found is not None and found.are_censored():
+            odd = {text: count for text, count in odd.items() if text not in limits}
     return dict(sorted(odd.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -10,13 +10,22 @@ import pandas as pd
 
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
 from missdiff_fast.table.dtypes import INSTANTS, Dtype, family_of, to_keys, unit_of, zone_of
+from missdiff_fast.table.limit_reading import Limits, odd_text, read_objects, with_limits
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.strings import factorize
 
 _FEW = 4_096  # sample size for detecting shared objects
 
 
-def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit: str | None = None) -> ColumnCells:
+def read_cells(
+    series: pd.Series,
+    markers: Markers,
+    *,
+    parse: str = "auto",
+    unit: str | None = None,
+    limits: Limits = "never",
+    decimal: str | None = None,
+) -> ColumnCells:
     """Read a column.
 
     Parameters
@@ -29,18 +38,36 @@ def read_cells(series: pd.Series, markers: Markers, *, parse: str = "auto", unit
         Whether strings that are all numbers are read as numbers: where markers were among them, always, or never.
     unit : str, optional
         The unit in which dates and times are counted; their own by default.
+    limits : {"never", "auto", "chosen", "learnt"}
+        Which texts are read as numbers and limits such as ``<0.1``: none; those of a column of numbers with limits;
+        all that are numbers and limits, where one is a limit; all that are numbers and limits.
+    decimal : str, optional
+        The decimal mark of these; found out by default.
 
     Raises
     ------
     RefusedError
         If the cells are of mixed or unknown types, or infinite.
     """
+    try:
+        cells = _read_plain(series, markers, parse, unit)
+    except RefusedError as refused:
+        read = None
+        if refused.kind == "mixed" and limits != "never":
+            read = read_objects(series, markers, limits, decimal)
+        if read is None:
+            raise
+        return read.compact()
+    return with_limits(cells, series.dtype, markers, limits, decimal).compact()
+
+
+def _read_plain(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> ColumnCells:
     shared = _shared_objects(series.to_numpy()) if series.dtype == np.dtype(object) else None
     if shared is not None:
         objects, places = shared
         with suppress(RefusedError):  # raised again below, with details that count all cells
-            return _read(pd.Series(objects, dtype=object), markers, parse, unit).take(places).compact()
-    return _read(series, markers, parse, unit).compact()
+            return _read(pd.Series(objects, dtype=object), markers, parse, unit).take(places)
+    return _read(series, markers, parse, unit)
 
 
 def _shared_objects(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -169,8 +196,9 @@ def _object_family(series: pd.Series, markers: Markers) -> tuple[pd.Series, str]
     if found in _OBJECT_FAMILIES:
         return series, _OBJECT_FAMILIES[found]
     cells = series.dropna()
-    types = cells.map(type)
-    first = {kind: cells.iloc[position] for kind, position in _first_of_each(types)}
+    first = {kind: cells.iloc[position] for kind, position in _first_of_each(cells.map(type))}
+    if str in first and len(first) > 1:
+        first[str] = odd_text(cells)
     if len(first) > 1:
         shown = [f"{kind.__name__} ({_short(value)})" for kind, value in list(first.items())[:2]]
         raise RefusedError("mixed", " and ".join(shown))

@@ -114,6 +114,14 @@ class Resolution:
             return self
         return replace(self, least=self.low, greatest=self.high)
 
+    def rounding_as(self, values: np.ndarray) -> Resolution:
+        """The resolution of a column of floats whose means are rounded as these distinct values are."""
+        return replace(self, decimals=_decimals(values))
+
+    def unrounded(self) -> Resolution:
+        """The resolution of floats that are neither rounded nor cut to the observed range."""
+        return replace(self, decimals=-1, least=-np.inf, greatest=np.inf)
+
     @property
     def _wide(self) -> bool:
         """Whether differences of integer keys may exceed int64."""

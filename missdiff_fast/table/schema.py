@@ -12,6 +12,7 @@ import pandas as pd
 from missdiff_fast.errors import DataError, DataTypeError, Structured
 from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Pass, Remedy, RenameColumns
 from missdiff_fast.table.cells import RefusedError
+from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.dtypes import Dtype
 
 Name = str | int
@@ -35,6 +36,8 @@ class Column:
         Whether the frame held its numbers as strings among which missing values were marked.
     form : str
         The form of its dates in the text file that the frame was read from (see `missdiff_fast.table.dates`), else "".
+    censored : Censored, optional
+        How its cells are written, if some are limits such as ``<0.1``; ``dtype`` is then that of the numbers.
     """
 
     name: Name
@@ -43,6 +46,7 @@ class Column:
     family: str
     parsed: bool = False
     form: str = ""
+    censored: Censored | None = None
 
 
 @dataclass(frozen=True)

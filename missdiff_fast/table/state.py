@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast.table.cells import Markers
+from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.columns import MAX_VALUES, Categorical, Coder, Constant, Continuous
 from missdiff_fast.table.dtypes import INSTANTS, Dtype, dtype_from_json, dtype_to_json, key_dtype
 from missdiff_fast.table.relations import Determined, Numeric, Relation
@@ -40,6 +41,8 @@ def write_state(
         }
         if column.form:
             entry["form"] = column.form
+        if column.censored is not None:
+            entry["censored"] = column.censored.state()
         if isinstance(coder, Continuous):
             entry |= _write_continuous(coder, f"columns.{position}", tensors)
         else:
@@ -93,14 +96,17 @@ def _read_column(position: int, entry: dict[str, Any], tensors: Mapping[str, Ten
     _require(kind in _KINDS, f"column {name!r} is of kind {kind!r}")
     _require(family in _FAMILIES, f"column {name!r} is of family {family!r}")
     dtype = dtype_from_json(entry["dtype"])
-    column = Column(name, kind, dtype, family, bool(entry["parsed"]), str(entry.get("form", "")))
+    censored = Censored.from_state(entry["censored"]) if "censored" in entry else None
+    _require(censored is None or (family, dtype) == ("float", np.float64), f"column {name!r} is no column of floats")
+    column = Column(name, kind, dtype, family, bool(entry["parsed"]), str(entry.get("form", "")), censored)
     if kind != "continuous":
         keys = np.array(entry["keys"], dtype=key_dtype(dtype, family))
         _require(
             keys.ndim == 1 and (len(keys) == 1) == (kind == "constant"), f"column {name!r} has {keys.shape} values"
         )
         return column, Constant(dtype, family, keys) if kind == "constant" else Categorical(dtype, family, keys)
-    return column, _read_continuous(entry, f"columns.{position}", dtype, family, f"column {name!r}", tensors)
+    coder = _read_continuous(entry, f"columns.{position}", dtype, family, f"column {name!r}", tensors)
+    return column, replace(coder, censored=censored)
 
 
 def _write_continuous(coder: Continuous, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -12,6 +13,8 @@ from missdiff_fast.remedies import Convert, Do, Drop
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
 from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
+from missdiff_fast.table.limit_reading import Limits, decimal_of
+from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.reading import read_cells
@@ -87,9 +90,12 @@ def read_frame(
     *,
     categorical_columns: Sequence[Name] | None = None,
     missing_values: Sequence[object] = (),
+    treatments: Mapping[Name, str] = MappingProxyType({}),
     verbose: bool = False,
 ) -> TableCells:
     """Read a frame whose columns are still to be learnt.
+
+    Texts that are numbers and limits such as ``<0.1`` are read as numbers (see `missdiff_fast.table.limits`).
 
     Parameters
     ----------
@@ -101,6 +107,8 @@ def read_frame(
         Further values that mark a missing cell: strings among strings, and among the dates, times and durations that
         they write; numbers among numbers. Where all other strings of a column are numbers, the column is read as
         numbers.
+    treatments : mapping
+        What columns are to be treated as, by name: limits are read in those that are continuous or not named.
     verbose : bool
         Whether to show progress on stderr, where that is a terminal and it takes more than two seconds.
 
@@ -125,8 +133,14 @@ def read_frame(
     chosen = _check_chosen(as_names(categorical_columns), names)
     markers = Markers.of(missing_values)
 
+    decimal = decimal_of(frame)
+
     def read(name: Name, series: pd.Series) -> ColumnCells:
-        return read_cells(series, markers, parse="never" if name in chosen else "auto")
+        if name in chosen:
+            return read_cells(series, markers, parse="never")
+        treatment = treatments.get(name)
+        limits: Limits = "auto" if treatment is None else "chosen" if treatment == "continuous" else "never"
+        return read_cells(series, markers, limits=limits, decimal=decimal)
 
     columns = _columns(frame, names)
     found, refused = _read_columns(columns, read, len(frame), verbose)
@@ -152,6 +166,8 @@ def read_learnt(
         column = schema[name]
         parse = "never" if column.family == "string" else "always" if column.parsed else "auto"
         unit = unit_of(column.dtype, column.family) if column.family in INSTANTS else None
+        if column.censored is not None:
+            return read_cells(series, markers, parse="never", limits="learnt", decimal=column.censored.decimal)
         return read_cells(series, markers, parse=parse, unit=unit)
 
     cells = TableCells(frame, columns, *_read_columns(columns, read, len(frame), verbose), markers)
@@ -205,7 +221,9 @@ def _read_columns(
 def _odd(cells: ColumnCells) -> str:
     """The first of the texts that make strings of a column; "" if there is none."""
     texts = cells.distinct[0].tolist() if cells.family == "string" else []
-    odd = next((text for text in texts if not (read_numbers([text.strip()]) is not None or DATE.fullmatch(text))), None)
+    plain = (read_numbers([text.strip()]) is not None or DATE.fullmatch(text) for text in texts)
+    others = [text for text, one in zip(texts, plain, strict=True) if not one]
+    odd = next((text for text in others if not is_limit(text.strip())), others[0] if others else None)
     return "" if odd is None else f", and {odd!r} is none"
 
 

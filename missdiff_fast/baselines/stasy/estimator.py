@@ -212,7 +212,7 @@ class STaSy(BaseEstimator):
         for start in range(0, num_rows, _TILE):
             noise = torch.randn((min(_TILE, num_rows - start), width), generator=draws, device=device)
             rows[start : start + _TILE] = self._sde.sample(self._network, noise).cpu()
-        return self._encoder.decode(self._encoder.cells(rows.numpy()))
+        return self._encoder.codec.written(self._encoder.decode(self._encoder.cells(rows.numpy())))
 
     def _check(self) -> None:
         if self.complete not in ("delete", "mean"):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from missdiff_fast.model import MissDiff
 
+_SHOWN = 10  # limits of a column
 HELP = "show versions, build and devices, or describe a model"
 
 
@@ -59,6 +60,9 @@ def run(args: argparse.Namespace) -> None:
         | {f"chosen: {setting}": f"{value:,} ({reason})" for setting, value, reason in model.training_.to_numpy()}
     )
     show(f"\n{columns.to_string(index=False)}")
+    limits = describe_limits(model)
+    if len(limits):
+        show(f"\ncolumns of numbers with limits of measurement:\n{limits.to_string(index=False)}")
     relations = model.relations_
     if len(relations):
         relations["from"] = [", ".join(map(str, names)) for names in relations["from"]]
@@ -80,9 +84,20 @@ def describe_columns(model: MissDiff) -> pd.DataFrame:
             continue
         column = model.codec_.schema[name]
         known = len(model.codec_.category_values(column.name)) if column.kind == "categorical" else ""
-        dtype = "category" if isinstance(column.dtype, pd.CategoricalDtype) else str(column.dtype)
+        own = column.dtype if column.censored is None else column.censored.dtype
+        dtype = "category" if isinstance(own, pd.CategoricalDtype) else str(own)
         rows.append((column.name, column.kind, dtype, known))
     return pd.DataFrame(rows, columns=["column", "kind", "dtype", "categories"])
+
+
+def describe_limits(model: MissDiff) -> pd.DataFrame:
+    """Table of a model's columns of numbers with limits of measurement: ``column`` and ``limits``, their texts."""
+    import pandas as pd
+
+    found = {column.name: column.censored.limits for column in model.codec_.schema if column.censored is not None}
+    rows = [(name, ", ".join(text for _, text in limits[:_SHOWN]), len(limits)) for name, limits in found.items()]
+    shown = [(name, text + (f", ... ({count} in all)" if count > _SHOWN else "")) for name, text, count in rows]
+    return pd.DataFrame(shown, columns=["column", "limits"])
 
 
 def _print_pairs(pairs: dict[str, str]) -> None:

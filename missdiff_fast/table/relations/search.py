@@ -88,7 +88,9 @@ class _Search:
 
     def _fits(self) -> list[Fit]:
         """Formulas, the simplest first."""
-        places = [j for j, field in enumerate(self.fields) if field.continuous][:_MOST_NUMERIC]
+        # A formula of a limit of measurement gives a number, where it should give another limit.
+        numeric = [field.continuous and field.column.censored is None for field in self.fields]
+        places = [j for j, one in enumerate(numeric) if one][:_MOST_NUMERIC]
         order = {self.fields[j].name: j for j in places}
         least, most = _FORMULA_ROWS
         rows = min(len(self.sample), max(least, min(most, _FORMULA_WORK // max(1, len(places)) ** 2)))
