@@ -40,6 +40,9 @@ _CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
 class MissDiff(Parameters):
     """A diffusion model of a table with missing cells.
 
+    Tables may be DataFrames of pandas or polars or Tables of pyarrow, called DataFrames below; results are of the kind
+    of the argument.
+
     Parameters
     ----------
     preset : str
@@ -108,6 +111,8 @@ class MissDiff(Parameters):
     relations_ : DataFrame
         Columns that others determine, a row for each: ``column``, ``kind`` ("difference", "linear", "log-linear",
         "determined" or "step"), ``from`` (a list of columns) and ``formula``. Rows that are drawn or imputed keep them.
+    frame_kind_ : str
+        The kind of frame that `sample` gives, "pandas", "polars" or "pyarrow": the kind that fit saw. It may be set.
     feature_names_in_ : ndarray of str
         The names of the columns, if fit got a DataFrame whose names are all strings.
     seed_ : int
@@ -134,7 +139,7 @@ class MissDiff(Parameters):
         Parameters
         ----------
         X : DataFrame or ndarray
-            N rows; missing cells are NaN, None, NaT, pd.NA or one of ``missing_values``.
+            N rows; missing cells are NaN, null, None, NaT, pd.NA or one of ``missing_values``.
         y : ignored
             Present by scikit-learn's convention. A list of X's columns is refused: ``categorical_columns`` is an
             argument of the constructor.
@@ -249,7 +254,8 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Drawn numbers are
+            ``num_rows`` rows with the columns, dtypes, categories and range of the training table, and of its kind, or
+            the kind of ``given`` where that is a frame. Drawn numbers are
             observed ones, except in columns that others determine (``relations_``), which are computed. Of columns that
             were not learnt (``set_aside_``) identifiers are fresh ones, the same in every draw of a row number, free
             text is left out, and the others are empty. Identifiers have no holes and do not repeat; those of a category
@@ -263,6 +269,8 @@ class MissDiff(Parameters):
             it was interrupted, or ``incomplete.step_share`` is 0.
         NotFittedError
             The model is not fitted, here as in all methods below.
+        ImportError
+            The rows are to be a polars DataFrame, and polars is not installed.
 
         Examples
         --------
@@ -474,7 +482,7 @@ class MissDiff(Parameters):
 
         Returns
         -------
-        Series
+        Series or ChunkedArray
             In nats, with the index of X. (scikit-learn's method of this name returns greater values for likelier rows.)
 
         Raises

@@ -109,8 +109,8 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         Returns
         -------
         DataFrame or ndarray
-            Of a DataFrame, a DataFrame with its dtypes and index. Of an array, an array of floats, or of objects if any
-            column is not numeric. `set_output` overrides this.
+            Of a DataFrame of pandas or polars, or a pyarrow Table, one of its kind with its dtypes and index. Of an
+            array, an array of floats, or of objects if any column is not numeric. `set_output` overrides this.
 
         Raises
         ------

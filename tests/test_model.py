@@ -661,7 +661,7 @@ def test_cells_are_let_go_before_training(table: pd.DataFrame, monkeypatch: pyte
 
 @pytest.mark.parametrize("y", [[0, 1], [[1], [1, 2]], [{}], ["a"], None])
 def test_what_is_no_frame_is_refused_whatever_y_is(y: object) -> None:
-    with pytest.raises(TypeError, match=r"pandas DataFrame.*wrap it in pandas\.DataFrame"):
+    with pytest.raises(TypeError, match=r"polars DataFrame.*wrap it in pandas\.DataFrame"):
         MissDiff().fit([[1, 2], [3, 4]], y)  # type: ignore[arg-type]
 
 

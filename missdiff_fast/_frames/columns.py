@@ -72,7 +72,7 @@ def as_arrow(column: pd.Series, kind: pa.DataType) -> Cells:
             own = own.cast(pa.duration(kind.unit)).cast(pa.int64())
             own = own.cast(pa.int32()) if kind.bit_width == 32 else own
         elif pa.types.is_decimal(kind) and pa.types.is_integer(own.type):
-            own = own.cast(pa.decimal256(kind.precision + 20, 0))
+            own = own.cast(pa.decimal256(min(kind.precision + 20, 76), 0))
         return _chunked(own.cast(kind))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return _chunked(pa.array(column, from_pandas=True))

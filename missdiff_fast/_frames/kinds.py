@@ -59,7 +59,13 @@ class Kind:
         """Another kind, for the same columns."""
         if name not in KINDS:
             raise ValueError(f"a frame cannot be of kind {name!r}: the kinds are {', '.join(KINDS)}")
-        return self if name == self.name else replace(self, name=name, metadata=None)
+        if name == self.name:
+            return self
+        fields = self.fields
+        if name == "pandas":  # which has categories, and objects for columns without cells, of its own
+            own = pa.types.is_dictionary, pa.types.is_null
+            fields = {column: one for column, one in fields.items() if not any(test(one.type) for test in own)}
+        return replace(self, name=name, fields=fields, metadata=None)
 
     def give(self, frame: pd.DataFrame) -> Frame:
         """A frame of this kind with the cells ``[N, D]`` of one of pandas.
@@ -119,17 +125,9 @@ class Kind:
         if self.fields[name].metadata == _OBJECT:
             cells: list[Any] = as_arrow(column, kind).to_pylist()
             return pd.Series(cells, index=column.index, dtype="object")
-        if not is_plain(kind) and self._restores(kind):
+        if not is_plain(kind):
             return pd.Series(pd.arrays.ArrowExtensionArray(as_arrow(column, kind)), index=column.index)
         return None
-
-    def _restores(self, kind: pa.DataType) -> bool:
-        """Whether pandas gets this type back: not the categories of a frame of another library."""
-        return not self._foreign or not (pa.types.is_dictionary(kind) or pa.types.is_null(kind))
-
-    @property
-    def _foreign(self) -> bool:
-        return any(is_plain(one.type) for one in self.fields.values())
 
     def _type(self, name: Any, column: pd.Series) -> pa.DataType:
         if name in self.fields:

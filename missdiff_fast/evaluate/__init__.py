@@ -1,4 +1,7 @@
-"""Measures of synthetic rows and of filled holes. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``."""
+"""Measures of synthetic rows and of filled holes. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``.
+
+Tables may be DataFrames of pandas or polars or Tables of pyarrow; figures are tables of pandas.
+"""
 
 from missdiff_fast.evaluate.detection import detection
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy

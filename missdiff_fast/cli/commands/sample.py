@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from missdiff_fast.cli.json_output import add_json, check_room, print_json
 from missdiff_fast.cli.options import TABLES, add_device, add_quiet
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         type=int,
         help="draws the same rows again (default: the seed of fit, if it had one)",
     )
+    add_json(common, "what was written")
     add_device(parser)
     add_quiet(common)
 
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.cli.tables import check_table_output, load, write
     from missdiff_fast.table.dates import with_forms
 
+    check_room(args)
     check_table_output(args.output, args.model)
     model = load(args)
     given = parse_all_given(model.codec_, args.given, [aside.column for aside in model.asides_.found.values()])
@@ -60,3 +63,6 @@ def run(args: argparse.Namespace) -> None:
         random_state=args.seed,
     )
     write(with_forms(rows, model.codec_.schema.forms), args.output)
+    if args.json:
+        names = [str(name) for name in rows.columns]
+        print_json({"output": str(args.output), "rows": len(rows), "first_row": args.first_row, "columns": names})
