@@ -207,8 +207,14 @@ def test_a_plan_names_the_dtypes_of_the_library() -> None:
 class TestRefused:
     def test_decimals_beyond_float64(self) -> None:
         long = pl.DataFrame({"price": [Decimal("12345678901234567.89"), Decimal("1.5")] * 9})
-        with pytest.raises(ValueError, match=r"column 'price' .* more digits than float64 keeps.*frame\.drop\(\['pri"):
+        with pytest.raises(TypeError, match=r"column 'price' .* more digits than float64 keeps.*frame\.drop\(\['pri"):
             MissDiff().fit(long)
+        assert [one.treatment for one in MissDiff().plan(long).columns] == ["refused"]
+        aside = long.with_columns(x=pl.Series([1.5, None, 2.5] * 6))
+        model = MissDiff(**SMALL, treatments={"price": "text"}).fit(aside)  # type: ignore[arg-type]
+        filled = model.impute(aside)
+        assert filled["price"].equals(aside["price"])
+        assert filled["x"].null_count() == 0
 
     def test_whole_decimals_beyond_float64_are_exact(self) -> None:
         frame, kind = to_pandas(pl.DataFrame({"n": pl.Series([Decimal(2**60 + 1)], dtype=pl.Decimal(38, 0))}))

@@ -15,9 +15,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from missdiff_fast.errors import DataError
-from missdiff_fast.remedies import Do, Drop
-
 Cells: TypeAlias = Any  # pyarrow.ChunkedArray; pyarrow has no types
 _OBJECTS = (decimal.Decimal, datetime.time)  # Python's, which pandas keeps as objects
 
@@ -33,8 +30,8 @@ def is_plain(kind: pa.DataType) -> bool:
     return not any(test(kind) for test in changed) and not _is_view(kind)
 
 
-def as_plain(cells: Cells, name: str | int) -> pd.Series:
-    """Arrow cells ``[N]`` as a Series that the inside takes; DataError where a decimal would lose digits."""
+def as_plain(cells: Cells) -> pd.Series:
+    """Arrow cells ``[N]`` as a Series that the inside takes."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
         if any(chunk.dictionary.null_count for chunk in cells.chunks):
@@ -43,7 +40,7 @@ def as_plain(cells: Cells, name: str | int) -> pd.Series:
     if pa.types.is_null(kind):
         return pd.Series([None] * len(cells), dtype=object)
     if pa.types.is_decimal(kind):
-        cells = _numbers(cells, name)
+        cells = _numbers(cells)
     elif pa.types.is_time(kind):
         cells = cells.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
         cells = cells.cast(pa.duration(kind.unit))
@@ -89,8 +86,8 @@ def arrow_of_objects(column: pd.Series) -> Cells | None:
         return None
 
 
-def _numbers(cells: Cells, name: str | int) -> Cells:
-    """Decimals as integers of 64 bits or float64, which give the same decimals back."""
+def _numbers(cells: Cells) -> Cells:
+    """Decimals as integers of 64 bits or float64 where these give the same decimals back; else the reader refuses."""
     kind = cells.type
     if kind.scale == 0:
         try:
@@ -102,10 +99,7 @@ def _numbers(cells: Cells, name: str | int) -> Cells:
         kept = numbers.cast(kind).equals(cells)
     except pa.ArrowInvalid:
         kept = False
-    if not kept:
-        problem = f"column {name!r} ({kind}) has decimals of more digits than float64 keeps, which are 15"
-        raise DataError("reach", problem, columns=[name], remedy=(Do("round them"), Drop((name,))))
-    return numbers
+    return numbers if kept else cells
 
 
 def _dictionary(column: pd.Series, kind: pa.DictionaryType) -> pa.DictionaryArray:

@@ -155,8 +155,6 @@ def to_pandas(X: object) -> tuple[Any, Kind]:
     ------
     TypeError
         A column of polars has a type that Arrow lacks.
-    ValueError
-        A column of decimals has more digits than float64.
 
     Examples
     --------
@@ -175,7 +173,7 @@ def to_pandas(X: object) -> tuple[Any, Kind]:
     fields = dict(zip(table.column_names, table.schema, strict=True))
     if len(fields) < table.num_columns:
         return table.to_pandas(ignore_metadata=True), Kind()  # refused: names come twice
-    columns = {name: as_plain(table[name], name) for name in fields}
+    columns = {name: as_plain(table[name]) for name in fields}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
     return frame, Kind(library, fields, table.schema.metadata)
 
@@ -201,7 +199,7 @@ def _from_pandas(frame: pd.DataFrame) -> tuple[pd.DataFrame, Kind]:
         elif column.dtype == object:
             cells, metadata = arrow_of_objects(column), _OBJECT
         if cells is not None:
-            columns[name] = as_plain(cells, name if isinstance(name, int) else str(name)).set_axis(frame.index)
+            columns[name] = as_plain(cells).set_axis(frame.index)
             fields[name] = pa.field(str(name), cells.type, metadata=metadata)
     return _with(frame, columns), Kind(fields=fields)
 
