@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.random import RandomState, check_seed, derive, make_key
 from missdiff_fast._estimator import NotFittedError
+from missdiff_fast._frames import Frame, Kind, to_pandas
 from missdiff_fast._inputs import as_frame, refuse_column_names
 from missdiff_fast._parameters import (
     Parameters,
@@ -48,6 +49,9 @@ _CHOICE = ["setting", "value", "reason"]  # columns of `MissDiff.training_`
 
 class MissDiff(Parameters):
     """A diffusion model of a table with missing cells.
+
+    Tables may be DataFrames of pandas or polars or Tables of pyarrow, called DataFrames below; results are of the kind
+    of the argument.
 
     Parameters
     ----------
@@ -125,6 +129,8 @@ class MissDiff(Parameters):
         Columns with structural holes: ``column``; ``source``, the column that explains them; ``values``, a list of its
         values with which the cell is always missing; ``rows``, how many training rows have these; and ``elsewhere``,
         the share of the others that have the cell.
+    frame_kind_ : str
+        The kind of frame that `sample` gives, "pandas", "polars" or "pyarrow": the kind that fit saw. It may be set.
     feature_names_in_ : ndarray of str
         The names of the columns, if fit got a DataFrame whose names are all strings.
     seed_ : int
@@ -142,16 +148,18 @@ class MissDiff(Parameters):
     0
     """
 
+    _kind: Kind  # of the frame that fit saw
+
     @plain_settings()
-    def fit(self, X: pd.DataFrame | np.ndarray, y: object = None) -> MissDiff:
+    def fit(self, X: Frame | np.ndarray, y: object = None) -> MissDiff:
         """Learn the table's distribution from its observed cells.
 
         Parameters
         ----------
         X : DataFrame or ndarray
-            N rows; missing cells are NaN, None, NaT, pd.NA or one of ``missing_values``. A column of texts that are all
-            numbers or limits of measurement, such as ``<0.1``, is one of numbers, with a warning; limits are drawn and
-            filled in as texts.
+            N rows; missing cells are NaN, null, None, NaT, pd.NA or one of ``missing_values``. A column of texts that are
+            all numbers or limits of measurement, such as ``<0.1``, is one of numbers, with a warning; limits are drawn
+            and filled in as texts.
         y : ignored
             Present by scikit-learn's convention. A list of X's columns is refused: ``categorical_columns`` is an
             argument of the constructor.
@@ -179,14 +187,14 @@ class MissDiff(Parameters):
         seed = check_seed(self.random_state)
         device = resolve_device(self.device)
         backend = resolve_backend(self.backend, device)
-        X = as_frame(X)
+        X, kind = to_pandas(as_frame(X))
         refuse_column_names(y, X)
         asides, codec, table, holes = self._encoded(X, seed, backend, config)
         table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
-        self._learn_columns(asides, codec, holes, is_array=is_array)
+        self._learn_columns(asides, codec, holes, kind, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
             self._method.fit(table, seed, history, verbose=self.verbose)
@@ -198,7 +206,7 @@ class MissDiff(Parameters):
             self.training_ = pd.DataFrame(history.choices, columns=_CHOICE, dtype=object)
         return self
 
-    def plan(self, X: pd.DataFrame | np.ndarray) -> Plan:
+    def plan(self, X: Frame | np.ndarray) -> Plan:
         """What `fit` would do with each column of a table, and what to look at before; nothing is trained.
 
         Parameters
@@ -226,18 +234,19 @@ class MissDiff(Parameters):
                age float64     17%        5 continuous        -
         """
         configure(self)
-        return make_plan(self, as_frame(X))
+        X, kind = to_pandas(as_frame(X))
+        return make_plan(self, X, kind.dtype)
 
     @plain_settings()
     def sample(
         self,
         num_rows: int | None = None,
         *,
-        given: Mapping[str, object] | pd.DataFrame | None = None,
+        given: Mapping[str, object] | Frame | None = None,
         missing: bool = False,
         first_row: int = 0,
         random_state: RandomState = None,
-    ) -> pd.DataFrame:
+    ) -> Frame:
         """Draw synthetic rows: complete ones but for structural holes, or rows with holes like those of the table.
 
         Parameters
@@ -269,7 +278,8 @@ class MissDiff(Parameters):
         Returns
         -------
         DataFrame
-            ``num_rows`` rows with the columns, dtypes, categories and range of the training table. Drawn numbers are
+            ``num_rows`` rows with the columns, dtypes, categories and range of the training table, and of its kind, or
+            the kind of ``given`` where that is a frame. Drawn numbers are
             observed ones, except in columns that others determine (``relations_``), which are computed. Of columns that
             were not learnt (``set_aside_``) identifiers are fresh ones, the same in every draw of a row number, free
             text is left out, and the others are empty. Identifiers have no holes and do not repeat; those of a category
@@ -284,6 +294,8 @@ class MissDiff(Parameters):
             0.
         NotFittedError
             The model is not fitted, here as in all methods below.
+        ImportError
+            The rows are to be a polars DataFrame, and polars is not installed.
 
         Examples
         --------
@@ -306,21 +318,24 @@ class MissDiff(Parameters):
         if missing:
             self._check_draws_holes(given)
         seed = derive(check_seed(self.random_state if random_state is None else random_state), "sample")
+        given, kind = to_pandas(given)
+        kind = self._kind.named(kind.name) if isinstance(given, pd.DataFrame) else self._kind
         if isinstance(given, Mapping):
             given, conditions = split_conditions(given, self.codec_)
             if conditions:
                 given = self._meeting(conditions, num_rows, given, seed, first_row)
         # Without an order of their own, because the result has the learnt order.
-        frame = without_order(given_frame(num_rows, given, self.columns_))
+        frame = without_order(to_pandas(given_frame(num_rows, given, self.columns_))[0])
         known = self.codec_.read(self.asides_.learnt(frame), partial=True)
         self.codec_.check_constants(known)
         self.codec_.warn_of_range(known)
         if missing and self._holes.any:
-            return self.asides_.complete(self._incomplete(known, seed, first_row), first_row=first_row)
-        return self.asides_.complete(self._drawn(known, seed, first_row), frame, first_row=first_row)
+            rows = self._incomplete(known, seed, first_row)
+            return kind.give(self.asides_.complete(rows, first_row=first_row))
+        return kind.give(self.asides_.complete(self._drawn(known, seed, first_row), frame, first_row=first_row))
 
     @plain_settings()
-    def impute(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
+    def impute(self, X: Frame | np.ndarray) -> Frame:
         """Fill the missing cells with conditional means (numbers, times) and most probable categories.
 
         The preset "paper" takes the median of many draws of every encoded cell, as the authors' code does.
@@ -350,16 +365,17 @@ class MissDiff(Parameters):
         ({'x': 0, 'y': 0}, [1.0, 2.0])
         """
         self._check_fitted()
-        X = self._frame(X)
+        X, kind = self._frame(X)
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
-        return self._filled(X, cells, self.codec_.settle(filled, cells, recorded=keeps_structural(self)))
+        filled = self.codec_.settle(filled, cells, recorded=keeps_structural(self))
+        return kind.give(self._filled(X, cells, filled))
 
     @plain_settings()
     def impute_draws(
-        self, X: pd.DataFrame | np.ndarray, num_draws: int = 5, *, random_state: RandomState = None
-    ) -> list[pd.DataFrame]:
+        self, X: Frame | np.ndarray, num_draws: int = 5, *, random_state: RandomState = None
+    ) -> list[Frame]:
         """Fill the missing cells with draws from their distribution given the observed cells of their row.
 
         A model fitted with ``refits`` takes another of them for each table, and begins anew after the last: the spread
@@ -393,7 +409,7 @@ class MissDiff(Parameters):
         [{'x': 0, 'y': 0}, {'x': 0, 'y': 0}]
         """
         self._check_fitted()
-        X = self._frame(X)
+        X, kind = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         cells = self._read(X)
@@ -409,11 +425,12 @@ class MissDiff(Parameters):
                 verbose=self.verbose,
                 desc=f"draw {m + 1}/{num_draws}",
             )
-            tables.append(self._filled(X, cells, self._settled(drawn, cells, s, recorded=keeps_structural(self))))
+            drawn = self._settled(drawn, cells, s, recorded=keeps_structural(self))
+            tables.append(kind.give(self._filled(X, cells, drawn)))
         return tables
 
     @plain_settings()
-    def predict_proba(self, X: pd.DataFrame | np.ndarray, column: str) -> pd.DataFrame:
+    def predict_proba(self, X: Frame | np.ndarray, column: str) -> Frame:
         """The probability of each category of one column given the other cells of the row.
 
         Parameters
@@ -442,7 +459,7 @@ class MissDiff(Parameters):
         (['a', 'b'], (32, 2))
         """
         self._check_fitted()
-        X = self._frame(X)
+        X, kind = self._frame(X)
         check_frame(X)
         if isinstance(column, (str, int)):
             self.asides_.check_learnt(column)
@@ -455,12 +472,10 @@ class MissDiff(Parameters):
         if allowed is not None:
             chance = np.where(allowed, np.maximum(chance, np.finfo(chance.dtype).tiny), 0)
             chance /= chance.sum(1, keepdims=True)
-        return pd.DataFrame(chance, index=X.index, columns=pd.Index(categories, name=column))
+        return kind.bare.give(pd.DataFrame(chance, index=X.index, columns=pd.Index(categories, name=column)))
 
     @plain_settings()
-    def score_samples(
-        self, X: pd.DataFrame | np.ndarray, num_draws: int = 1, random_state: RandomState = None
-    ) -> pd.Series:
+    def score_samples(self, X: Frame | np.ndarray, num_draws: int = 1, random_state: RandomState = None) -> Any:
         """An upper bound on the negative log-likelihood of each row's observed cells.
 
         The evidence bound of the discrete-time noising process, estimated with ``num_draws`` draws of the noise at each
@@ -491,7 +506,7 @@ class MissDiff(Parameters):
 
         Returns
         -------
-        Series
+        Series or ChunkedArray
             In nats, with the index of X. (scikit-learn's method of this name returns greater values for likelier rows.)
 
         Raises
@@ -507,14 +522,14 @@ class MissDiff(Parameters):
         True
         """
         self._check_fitted()
-        X = self._frame(X)
+        X, kind = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         seeds = [derive(seed, "bound", m) for m in range(num_draws)]
         bound = torch.stack([self._method.nll_bound(table, s, verbose=self.verbose) for s in seeds]).mean(0)
-        return pd.Series(bound.numpy(), index=X.index, name="negative_log_likelihood_bound")
+        return kind.give_column(pd.Series(bound.numpy(), index=X.index, name="negative_log_likelihood_bound"))
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file: safetensors with a JSON header, no pickle.
@@ -548,9 +563,11 @@ class MissDiff(Parameters):
         meta, tensors = self.codec_.state()
         tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()} | self._method.weights()
         tensors |= {f"holes.{name}": tensor for name, tensor in self._holes.tensors().items()}
+        kind = self._kind.state()
         checkpoint.write(
             path,
-            {
+            ({} if kind is None else {"frame": kind})
+            | {
                 "parameters": to_json(self),
                 "config": self.config_.to_dict(),
                 "seed": self.seed_,
@@ -603,7 +620,7 @@ class MissDiff(Parameters):
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
             asides, holes = Asides.from_state(meta["asides"]), Holes.of(codec.columns, part(tensors, "holes"))
-            model._learn_columns(asides, codec, holes, is_array=meta["array"])
+            model._learn_columns(asides, codec, holes, Kind.from_state(meta.get("frame")), is_array=meta["array"])
             model.history_ = _history(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
@@ -624,6 +641,26 @@ class MissDiff(Parameters):
     def fitted(self) -> bool:
         """Whether there is a model to draw from: after `fit`, even if it was interrupted, or `load`."""
         return hasattr(self, "_method") and self._method.fitted
+
+    @property
+    def frame_kind_(self) -> str:
+        """The kind of frame that `sample` gives: "pandas", "polars" or "pyarrow", as `fit` saw; may be set.
+
+        Examples
+        --------
+        >>> model = MissDiff(steps=2, refine=0, random_state=0).fit(pd.DataFrame({"x": [1, 2, 3, 4] * 8}))
+        >>> model.frame_kind_ = "pyarrow"
+        >>> model.sample(2).num_rows
+        2
+        """
+        if not hasattr(self, "_kind"):
+            raise AttributeError("frame_kind_ is known after fit")
+        return self._kind.name
+
+    @frame_kind_.setter
+    def frame_kind_(self, name: str) -> None:
+        self._check_fitted()
+        self._kind = self._kind.named(name)
 
     @property
     def relations_(self) -> pd.DataFrame:
@@ -796,8 +833,9 @@ class MissDiff(Parameters):
         filled = self.codec_.fill(cells, drawn, verbose=self.verbose)
         return self.asides_.carry(self.codec_.structural.blank(filled, structural), X)
 
-    def _learn_columns(self, asides: Asides, codec: Codec, holes: Holes, *, is_array: bool) -> None:
+    def _learn_columns(self, asides: Asides, codec: Codec, holes: Holes, kind: Kind, *, is_array: bool) -> None:
         self.asides_, self.codec_, self._holes = asides, codec, holes
+        self._kind = kind
         self.columns_, self.n_features_in_ = list(asides.columns), len(asides.columns)
         self._fitted_on_array = is_array
         vars(self).pop("feature_names_in_", None)
@@ -808,9 +846,9 @@ class MissDiff(Parameters):
         """The cells of the learnt columns."""
         return self.codec_.read(self.asides_.learnt(X), verbose=self.verbose)
 
-    def _frame(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
-        """X as a frame; a model of a DataFrame takes no array, whose columns have no names to be checked by."""
-        return as_frame(X, self.columns_) if self._fitted_on_array else cast(pd.DataFrame, X)
+    def _frame(self, X: Frame | np.ndarray) -> tuple[pd.DataFrame, Kind]:
+        """X as a frame, and its kind; a model of a frame takes no array, whose columns have no names to be checked."""
+        return to_pandas(as_frame(X, self.columns_) if self._fitted_on_array else X)
 
 
 def _uniform(seed: int, first_row: int, number: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -158,8 +158,8 @@ def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCell
     return replace(cells, continuous_columns=continuous), asides
 
 
-def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
-    """See `missdiff_fast.MissDiff.plan`."""
+def make_plan(parameters: Parameters, frame: pd.DataFrame, dtype: Callable[[Name, str], str]) -> Plan:
+    """See `missdiff_fast.MissDiff.plan`; ``dtype`` names a column's in the user's frame, given its name in pandas."""
     cells, asides = read_treated(parameters, frame)
     kinds, notes, refused = _learn(parameters, cells.without(asides.found))
     kinds |= {name: aside.kind for name, aside in asides.found.items()}
@@ -174,7 +174,8 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
             distinct = len(column.distinct[0])
             warnings += _warnings(name, column, treatment)
         warnings += notes.get(name, [])
-        planned.append(PlannedColumn(name, str(frame[name].dtype), missing, distinct, treatment, tuple(warnings)))
+        kind = dtype(name, str(frame[name].dtype))
+        planned.append(PlannedColumn(name, kind, missing, distinct, treatment, tuple(warnings)))
     refusal = "" if planned and len(frame) else "the table is empty"
     try:
         asides.check_any_learnt()

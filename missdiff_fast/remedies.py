@@ -1,14 +1,18 @@
 """Remedies of errors, and the other parts of a message that Python and the command word differently.
 
-``str`` of a term gives Python's words; `missdiff_fast.cli.errors` has the command's. This module imports nothing of the
-package.
+``str`` of a term gives Python's words, with code for the library of the last frame that was given;
+`missdiff_fast.cli.errors` has the command's. This module imports nothing of the package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
+
+LIBRARY: ContextVar[str] = ContextVar("library", default="pandas")
+"""Whose frames the user has: "pandas", "polars" or "pyarrow"."""
 
 
 class Term:
@@ -139,7 +143,9 @@ class Drop(Remedy):
         return self.what or ("the column" if len(self.columns) == 1 else "the columns")
 
     def _python(self) -> str:
-        return f"drop {self.noun}, frame.drop(columns={list(self.columns)!r})"
+        names = list(self.columns)
+        code = {"polars": f"frame.drop({names!r})", "pyarrow": f"table.drop_columns({names!r})"}
+        return f"drop {self.noun}, {code.get(LIBRARY.get(), f'frame.drop(columns={names!r})')}"
 
 
 @dataclass(frozen=True)
@@ -157,6 +163,8 @@ class CapCategories(Remedy):
     """Keep the most frequent categories of a column, and give the rest one name; the command has no option for it."""
 
     def _python(self) -> str:
+        if LIBRARY.get() != "pandas":
+            return "keep its most frequent categories and call the rest other"
         return (
             "keep the most frequent and call the rest other, "
             "frame[column] = missdiff_fast.table.cap_categories(frame[column], keep=50)"
@@ -214,6 +222,26 @@ CONVERSIONS: Mapping[Target, str] = {
     "coarser unit": "use a coarser unit (.dt.as_unit('s'))",
     "unordered": "give its dtype no order (.cat.as_unordered())",
 }
+_ANYWHERE: Mapping[Target, str] = {
+    "plain": "convert to numbers, texts, booleans, categories, dates, times or durations (lists and structs: to "
+    "columns of their own)",
+    "learnt": "cast its cells to what they were in fit",
+    "one type": "make the cells one type",
+    "utc": "convert them to UTC",
+    "datetime": "convert them to timestamps",
+    "microseconds": "convert them to timestamps of microseconds",
+    "coarser unit": "use a coarser unit",
+    "unordered": "give its dtype no order",
+}
+CONVERSIONS_ELSEWHERE: Mapping[str, Mapping[Target, str]] = {
+    "polars": {
+        **_ANYWHERE,
+        "learnt": "cast, e.g. frame.with_columns(polars.col(column).cast(...))",
+        "datetime": "convert them, frame.with_columns(polars.col(column).str.to_datetime())",
+        "coarser unit": "use a coarser unit, frame.with_columns(polars.col(column).dt.cast_time_unit('ms'))",
+    },
+    "pyarrow": _ANYWHERE,
+}
 
 
 @dataclass(frozen=True)
@@ -223,4 +251,4 @@ class Convert(Remedy):
     to: Target
 
     def _python(self) -> str:
-        return CONVERSIONS[self.to]
+        return CONVERSIONS_ELSEWHERE.get(LIBRARY.get(), CONVERSIONS)[self.to]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 try:
+    from sklearn import get_config
     from sklearn.base import OneToOneFeatureMixin, TransformerMixin
     from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 except ImportError as error:
@@ -21,6 +22,7 @@ except ImportError as error:
         'missdiff_fast.sklearn needs scikit-learn 1.6 or later: pip install "missdiff_fast[sklearn]"'
     ) from error
 
+from missdiff_fast._frames import to_pandas
 from missdiff_fast._inputs import as_frame
 from missdiff_fast._parameters import Parameters
 from missdiff_fast.model import MissDiff
@@ -88,13 +90,13 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
             Training diverged.
         """
         self.__dict__.pop("model_", None)  # validation learns the names of the columns: no model of others stays
-        X = self._validated(X, reset=True)
+        table = self._validated(to_pandas(X)[0], reset=True)
         parameters = self.get_params(deep=False)
         if parameters["structural_missing"] is None:
             parameters["structural_missing"] = "fill"
         model = MissDiff(**parameters)
         try:
-            model.fit(X, y)
+            model.fit(X if isinstance(table, pd.DataFrame) else table, y)
         finally:
             if model.fitted:
                 self.model_ = model
@@ -111,8 +113,8 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         Returns
         -------
         DataFrame or ndarray
-            Of a DataFrame, a DataFrame with its dtypes and index. Of an array, an array of floats, or of objects if any
-            column is not numeric. `set_output` overrides this.
+            Of a DataFrame of pandas or polars, or a pyarrow Table, one of its kind with its dtypes and index. Of an
+            array, an array of floats, or of objects if any column is not numeric. `set_output` overrides this.
 
         Raises
         ------
@@ -122,11 +124,15 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
             X does not have the columns, dtypes and categories that fit saw, or is sparse.
         """
         check_is_fitted(self)
+        X, kind = to_pandas(X)
+        if self._output() != "default":  # scikit-learn converts from pandas
+            kind = kind.named("pandas")
         X = self._validated(X, reset=False)
         if isinstance(X, pd.DataFrame):
             if not self.model_._fitted_on_array:
-                return self.model_.impute(X)
-            return self.model_.impute(X.set_axis(self.model_.columns_, axis=1)).set_axis(X.columns, axis=1)
+                return kind.give(self.model_.impute(X))
+            filled = self.model_.impute(X.set_axis(self.model_.columns_, axis=1))
+            return kind.give(filled.set_axis(X.columns, axis=1))
         frame = as_frame(X, self.model_.columns_)
         filled = self.model_.impute(frame)
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in filled.dtypes):
@@ -146,6 +152,11 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def _output(self) -> str:
+        """The kind of result that `set_output` chose."""
+        own: dict[str, str] = getattr(self, "_sklearn_output_config", {})
+        return own.get("transform", get_config()["transform_output"])
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """X as a DataFrame or an array of two axes, its number and names of columns checked."""

@@ -208,7 +208,10 @@ def test_advice_for_strings_keeps_missing_cells(column: pd.Series) -> None:
 def test_a_frame_of_another_library_is_told_its_own_way() -> None:
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"age": [31.5, None], "sex": ["f", "m"]})
-    with pytest.raises(TypeError, match=r"expected a pandas DataFrame, got Table: convert it, \.to_pandas\(\)"):
+    with pytest.raises(
+        TypeError,
+        match=r"expected a pandas or polars DataFrame or a pyarrow Table, got Table: convert it, \.to_pandas\(\)",
+    ):
         check_frame(table)
     assert check_frame(table.to_pandas()) == ["age", "sex"]
 

@@ -54,8 +54,11 @@ def measured(other: pd.DataFrame, table: pd.DataFrame = TABLE) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (TABLE.to_numpy(), "the synthetic table must be a pandas DataFrame, got ndarray"),
-        (None, "the synthetic table must be a pandas DataFrame, got NoneType"),
+        (
+            TABLE.to_numpy(),
+            "the synthetic table must be a pandas or polars DataFrame or a pyarrow Table, got ndarray",
+        ),
+        (None, "the synthetic table must be a pandas or polars DataFrame or a pyarrow Table, got NoneType"),
         (pd.concat([TABLE, TABLE["x"]], axis=1), "column 'x' is in the synthetic table more than once"),
         (TABLE.assign(x=[np.inf, *range(39)]), "column 'x' of the synthetic table has infinite cells; replace them"),
         (TABLE.assign(x=[-1.5e308, 1.5e308] * 20), "column 'x' of the synthetic table has a range beyond float64"),
@@ -170,7 +173,9 @@ class TestImputation:
             imputation(TABLE, TABLE.assign(x=np.inf), OBSERVED)
         with pytest.raises(ValueError, match="column 'x' of the given table has infinite cells"):
             fill_mean_mode(TABLE.assign(x=np.inf))
-        with pytest.raises(TypeError, match="the given table must be a pandas DataFrame, got list"):
+        with pytest.raises(
+            TypeError, match="the given table must be a pandas or polars DataFrame or a pyarrow Table, got list"
+        ):
             fill_mean_mode([1])  # type: ignore[arg-type]
 
     def test_draws(self) -> None:

@@ -320,7 +320,7 @@ class TestRefusals:
             hide(mixed(), "row", "20%")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="ratio must be a number, got True"):
             hide(mixed(), "row", True)
-        with pytest.raises(TypeError, match="X must be a pandas DataFrame, got ndarray"):
+        with pytest.raises(TypeError, match="X must be a pandas or polars DataFrame or a pyarrow Table, got ndarray"):
             hide(mixed().to_numpy(), "row", 0.2)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="random_state must be None, an integer or a NumPy generator, got str"):
             hide(mixed(), "row", 0.2, "0")  # type: ignore[arg-type]

@@ -543,7 +543,7 @@ def test_columns_may_be_named_by_an_index(table: pd.DataFrame) -> None:
 
 
 def test_bad_types(model: MissDiff, table: pd.DataFrame) -> None:
-    with pytest.raises(TypeError, match="expected a pandas DataFrame, got ndarray"):
+    with pytest.raises(TypeError, match="expected a pandas or polars DataFrame or a pyarrow Table, got ndarray"):
         model.predict_proba(table.to_numpy(), "sex")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="max_categories must be an integer, got '9'"):
         MissDiff(max_categories="9").fit(table)  # type: ignore[arg-type]
@@ -661,7 +661,7 @@ def test_cells_are_let_go_before_training(table: pd.DataFrame, monkeypatch: pyte
 
 @pytest.mark.parametrize("y", [[0, 1], [[1], [1, 2]], [{}], ["a"], None])
 def test_what_is_no_frame_is_refused_whatever_y_is(y: object) -> None:
-    with pytest.raises(TypeError, match=r"pandas DataFrame.*wrap it in pandas\.DataFrame"):
+    with pytest.raises(TypeError, match=r"polars DataFrame.*wrap it in pandas\.DataFrame"):
         MissDiff().fit([[1, 2], [3, 4]], y)  # type: ignore[arg-type]
 
 
@@ -755,7 +755,7 @@ class TestArrays:
         pd.testing.assert_frame_equal(model.impute(X), named.impute(pd.DataFrame(X, columns=["x0", "x1"])))
         assert model.impute_draws(X, 1)[0].notna().all(axis=None)
         assert len(model.score_samples(X)) == 60
-        with pytest.raises(TypeError, match="expected a pandas DataFrame, got ndarray"):
+        with pytest.raises(TypeError, match="expected a pandas or polars DataFrame or a pyarrow Table, got ndarray"):
             named.impute(X)
         assert not hasattr(named.fit(X), "feature_names_in_")
 

@@ -96,7 +96,7 @@ def test_settings_are_followed() -> None:
     )
     with pytest.raises(ValueError, match="width must be at least 1"):
         plan_of(frame, width=0)
-    with pytest.raises(TypeError, match="expected a pandas DataFrame"):
+    with pytest.raises(TypeError, match="expected a pandas or polars DataFrame or a pyarrow Table"):
         MissDiff().plan([1, 2])  # type: ignore[arg-type]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -82,6 +83,12 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         "lack it) (repeatable)",
     )
     group.add_argument("--drop", metavar="COL", action="append", default=[], help="leave a column out (repeatable)")
+    group.add_argument(
+        "--sdv-metadata",
+        metavar="JSON",
+        type=Path,
+        help="metadata of SDV, which say what the columns are; --treat and --categorical count more",
+    )
     group.add_argument(
         "--max-categories",
         metavar="N",

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from missdiff_fast import __version__
 from missdiff_fast.cli.commands import NAMES
+from missdiff_fast.cli.completion import SHELLS, PrintCompletion
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -27,6 +28,13 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"missdiff_fast {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        metavar="SHELL",
+        choices=SHELLS,
+        action=PrintCompletion,
+        help=f"print a script for completion by a shell ({', '.join(SHELLS)}) and exit; needs the package shtab",
+    )
     parser.set_defaults(debug=False)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name in NAMES:

@@ -159,6 +159,7 @@ def load(args: argparse.Namespace) -> MissDiff:
 
     model = MissDiff.load(args.model, device=args.device, backend=args.backend)
     model.verbose = not args.quiet
+    model.frame_kind_ = "pandas"  # whatever fit saw: tables are written from these
     return model
 
 

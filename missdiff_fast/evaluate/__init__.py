@@ -1,5 +1,7 @@
 """Measures of synthetic rows and of filled holes. Needs the packages of ``pip install 'missdiff_fast[evaluate]'``.
 
+Tables may be DataFrames of pandas or polars or Tables of pyarrow; figures are tables of pandas.
+
 Numbers with limits of measurement, such as ``<0.1``, are numeric columns to all measures, as they are to
 `missdiff_fast.MissDiff`: a limit is a number just beyond its own.
 """

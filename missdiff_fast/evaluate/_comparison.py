@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count
+from missdiff_fast._frames import all_to_pandas
 from missdiff_fast.errors import DataError, Text
 from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._tables import (
@@ -67,6 +68,7 @@ def check_comparable(
     Returns both with times as pandas' dtypes and columns in the order of ``real``, and the columns taken as numbers.
     Raises what the checks of `_tables` raise, and for a column without any value.
     """
+    real, synthetic = all_to_pandas(real, synthetic)
     check_same_columns(real, synthetic, _NAMES)
     real, synthetic = limits_as_numbers(times_as_dtypes(real), times_as_dtypes(synthetic))
     for name, table in zip(_NAMES, (real, synthetic), strict=True):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._frames import all_to_pandas, to_pandas
 from missdiff_fast.errors import DataError
 from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._tables import (
@@ -77,6 +78,7 @@ def hidden_cells(
     truth: pd.DataFrame, fillings: Sequence[pd.DataFrame], observed: np.ndarray, continuous: Sequence[str] | None
 ) -> Iterator[HiddenCells]:
     """List the hidden cells column by column, or raise TypeError or ValueError for what cannot be compared."""
+    truth, *fillings = all_to_pandas(truth, *fillings)
     for filled in fillings:
         check_same_columns(truth, filled, _NAMES)
     hidden = ~_as_mask(observed, truth)
@@ -115,8 +117,11 @@ def hidden_cells(
         yield HiddenCells(str(column), column in numbers, np.flatnonzero(here), values[0], values[1:])
 
 
-def _as_mask(observed: object, truth: pd.DataFrame) -> np.ndarray:
+def _as_mask(observed: Any, truth: pd.DataFrame) -> np.ndarray:
     """Read a mask of True and False, or 1 and 0, its columns by their names where it is a table that has them."""
+    observed, kind = to_pandas(observed)
+    if kind.name != "pandas":
+        observed = observed.astype(bool)
     if isinstance(observed, pd.DataFrame) and set(observed.columns) == set(truth.columns):
         observed = observed[list(truth.columns)]
     mask = np.asarray(observed)

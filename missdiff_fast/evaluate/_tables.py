@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from missdiff_fast.errors import DataError, DataTypeError, Text, argument_error
 from missdiff_fast.remedies import Do, Drop, Remedy, Table
@@ -77,10 +78,14 @@ def is_time(column: pd.Series) -> bool:
 
 
 def times_as_dtypes(table: pd.DataFrame) -> pd.DataFrame:
-    """Convert columns of Python dates and durations to pandas' dtypes."""
+    """Convert columns of Python's and Arrow's dates and durations to pandas' dtypes."""
     times: dict[Hashable, pd.Series] = {}
     for column in table.columns:
         cells = table[column]
+        if isinstance(cells.dtype, pd.ArrowDtype) and is_time(cells):
+            plain = pa.array(cells).to_pandas(date_as_object=False)
+            times[column] = plain.set_axis(cells.index)
+            continue
         kind = pd.api.types.infer_dtype(cells, skipna=True) if cells.dtype.kind == "O" else ""
         with suppress(ValueError, TypeError):  # times beyond the dtype's range stay categories
             if kind == "date":
@@ -106,7 +111,11 @@ def check_table(table: object, name: str) -> None:
     """Raise unless the object is a DataFrame with columns, each of them once."""
     if not isinstance(table, pd.DataFrame):
         kind = type(table).__name__
-        problem = Text("{table} must be a pandas DataFrame, got {kind}", table=Table(name), kind=kind)
+        problem = Text(
+            "{table} must be a pandas or polars DataFrame or a pyarrow Table, got {kind}",
+            table=Table(name),
+            kind=kind,
+        )
         raise DataTypeError("frame", problem, value=type(table))
     if not len(table.columns):
         raise DataError("empty", Text("{table} has no columns", table=Table(name)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._frames import Frame
 from missdiff_fast.evaluate._comparison import Cells, encode, make_features, mean, sample_alike
 from missdiff_fast.evaluate._models import grid_points, make_model
 from missdiff_fast.evaluate._scores import auroc
@@ -22,8 +23,8 @@ _UNSCALED = 1e-6, 1e6
 
 
 def detection(
-    real: pd.DataFrame,
-    synthetic: pd.DataFrame,
+    real: Frame,
+    synthetic: Frame,
     *,
     continuous: Sequence[str] | None = None,
     random_state: int = 0,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_count, check_positive
+from missdiff_fast._frames import Frame
 from missdiff_fast.evaluate._hidden import HiddenCells, check_draws, hidden_cells
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def draw_errors(
-    truth: pd.DataFrame,
-    draws: Sequence[pd.DataFrame],
+    truth: Frame,
+    draws: Sequence[Frame],
     observed: np.ndarray,
     continuous: Sequence[str] | None = None,
     *,
@@ -90,7 +91,7 @@ def draw_errors(
 
 
 def row_energy(
-    truth: pd.DataFrame, draws: Sequence[pd.DataFrame], observed: np.ndarray, continuous: Sequence[str] | None = None
+    truth: Frame, draws: Sequence[Frame], observed: np.ndarray, continuous: Sequence[str] | None = None
 ) -> float:
     """Average over rows with hidden cells the energy distance of their draws, taken as wholes, from the truth.
 

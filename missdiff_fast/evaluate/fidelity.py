@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._frames import Frame
 from missdiff_fast.errors import DataWarning, Text
 from missdiff_fast.evaluate._comparison import check_comparable
 from missdiff_fast.evaluate._tables import is_time, require
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def fidelity(real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str] | None = None) -> pd.DataFrame:
+def fidelity(real: Frame, synthetic: Frame, continuous: Sequence[str] | None = None) -> pd.DataFrame:
     """Score synthetic rows by the SDMetrics Quality Report, in per cent; 100 is best.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._frames import Frame, to_pandas
 from missdiff_fast.errors import DataError
 from missdiff_fast.evaluate._hidden import hidden_cells
 from missdiff_fast.evaluate._tables import as_numbers, check_finite, check_table, continuous_columns, is_time
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def imputation_errors(
-    truth: pd.DataFrame, filled: pd.DataFrame, observed: np.ndarray, continuous: Sequence[str] | None = None
+    truth: Frame, filled: Frame, observed: np.ndarray, continuous: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Measure the error of each column on the cells that were hidden.
 
@@ -70,12 +71,12 @@ def imputation_errors(
 
 
 def imputation(
-    truth: pd.DataFrame,
-    filled: pd.DataFrame,
+    truth: Frame,
+    filled: Frame,
     observed: np.ndarray,
     continuous: Sequence[str] | None = None,
     *,
-    draws: Sequence[pd.DataFrame] | None = None,
+    draws: Sequence[Frame] | None = None,
     level: float = 0.9,
 ) -> pd.DataFrame:
     """Average the errors of `imputation_errors` over columns, and, given draws, the measures of `draw_errors`.
@@ -133,7 +134,7 @@ def imputation(
     return pd.DataFrame({name: [float(value)] for name, value in row.items()})
 
 
-def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None) -> pd.DataFrame:
+def fill_mean_mode(frame: Frame, continuous: Sequence[str] | None = None) -> Frame:
     """Fill each hole with its column's mean, or with its most frequent category (the first in order among equals).
 
     Parameters
@@ -159,6 +160,7 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
     >>> fill_mean_mode(pd.DataFrame({"x": [1.0, 3.0, None], "y": ["a", "a", None]})).iloc[2].to_dict()
     {'x': 2.0, 'y': 'a'}
     """
+    frame, kind = to_pandas(frame)
     check_table(frame, "given")
     check_finite(frame, "given")
     numbers = set(continuous_columns(frame, continuous))
@@ -172,7 +174,7 @@ def fill_mean_mode(frame: pd.DataFrame, continuous: Sequence[str] | None = None)
             filled[column] = _fill_mean(cells) if cells.isna().any() else cells
         else:
             filled[column] = cells.where(cells.notna(), cells.mode().iloc[0])
-    return pd.DataFrame(filled, index=frame.index)
+    return kind.give(pd.DataFrame(filled, index=frame.index))
 
 
 def _fill_mean(cells: pd.Series) -> pd.Series:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._frames import Frame, all_to_pandas
 from missdiff_fast.errors import argument_error
 from missdiff_fast.evaluate._hidden import HiddenCells, check_draws, hidden_cells
 from missdiff_fast.evaluate._limits import limits_as_numbers
@@ -28,8 +29,8 @@ class DrawsImputations(Protocol):
 
 
 def draw_scores(
-    truth: pd.DataFrame,
-    draws: Sequence[pd.DataFrame],
+    truth: Frame,
+    draws: Sequence[Frame],
     observed: np.ndarray,
     continuous: Sequence[str] | None = None,
 ) -> pd.DataFrame:
@@ -89,6 +90,7 @@ def draw_scores(
     [[1.0, 0.094, 1.0], [0.0, nan, nan]]
     """
     check_draws(draws)
+    truth, *draws = all_to_pandas(truth, *draws)
     rows = []
     columns: pd.DataFrame | None = None
     for j, cells in enumerate(hidden_cells(truth, draws, observed, continuous)):
@@ -109,7 +111,7 @@ def draw_scores(
 
 def overimputation(
     model: DrawsImputations,
-    table: pd.DataFrame,
+    table: Frame,
     *,
     share: float = 0.1,
     num_draws: int = 39,
@@ -165,6 +167,7 @@ def overimputation(
     # Here, because the other measures do without: the command's `evaluate` would start later.
     from missdiff_fast.missingness import hide
 
+    (table,) = all_to_pandas(table)
     check_table(table, "given")
     if not 0 < share < 1:
         raise argument_error("share", f"must be greater than 0 and less than 1, got {share}", share)

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from missdiff_fast._frames import Frame
 from missdiff_fast.evaluate._comparison import Cells, encode, make_features, mean, sample_alike
 from missdiff_fast.evaluate._tables import require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pandas as pd
 
 _LEVELS = np.linspace(0, 1, 30)
 _FARTHEST = 1e6
 
 
 def precision_recall(
-    real: pd.DataFrame,
-    synthetic: pd.DataFrame,
+    real: Frame,
+    synthetic: Frame,
     *,
     continuous: Sequence[str] | None = None,
     random_state: int = 0,

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import check_boolean, check_share
+from missdiff_fast._frames import Frame, all_to_pandas
 from missdiff_fast.evaluate._distances import Pair, contingency_variation, kolmogorov_smirnov, total_variation
 from missdiff_fast.evaluate._limits import limits_as_numbers
 from missdiff_fast.evaluate._tables import (
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 _BINS = 10  # of a number's real range, in a contingency table
 
 
-def protocol_errors(
-    real: pd.DataFrame, synthetic: pd.DataFrame, continuous: Sequence[str] | None = None
-) -> dict[str, float]:
+def protocol_errors(real: Frame, synthetic: Frame, continuous: Sequence[str] | None = None) -> dict[str, float]:
     """Errors of marginals and of all pairs of columns, as the papers on TabSyn and TabDiff report them.
 
     Unlike `fidelity`, whose trends leave out pairs that hardly depend on one another, all pairs count.
@@ -75,6 +74,7 @@ def protocol_errors(
     {'shape_error': 12.5, 'trend_error': 25.0}
     """
     names = ("real", "synthetic")
+    real, synthetic = all_to_pandas(real, synthetic)
     check_same_columns(real, synthetic, names)
     real, synthetic = limits_as_numbers(times_as_dtypes(real), times_as_dtypes(synthetic))
     for name, table in zip(names, (real, synthetic), strict=True):
@@ -108,8 +108,8 @@ def protocol_errors(
 
 
 def protocol(
-    train: pd.DataFrame,
-    test: pd.DataFrame,
+    train: Frame,
+    test: Frame,
     target: str,
     *,
     model: MissDiff | None = None,
@@ -170,6 +170,7 @@ def protocol(
     from missdiff_fast.missingness import hide
     from missdiff_fast.model import MissDiff
 
+    train, test = all_to_pandas(train, test)
     check_share("missing", missing)
     check_boolean("whole_rows", whole_rows)
     parameters = {} if model is None else model.get_params()

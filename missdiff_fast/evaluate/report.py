@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from missdiff_fast._checks import check_boolean
+from missdiff_fast._frames import Frame, all_to_pandas
 from missdiff_fast.evaluate._tables import check_same_columns
 from missdiff_fast.evaluate.detection import detection as detect
 from missdiff_fast.evaluate.fidelity import fidelity
@@ -25,10 +26,10 @@ _TITLES = {
 
 
 def report(
-    real: pd.DataFrame,
-    synthetic: pd.DataFrame,
+    real: Frame,
+    synthetic: Frame,
     *,
-    test: pd.DataFrame | None = None,
+    test: Frame | None = None,
     target: str | None = None,
     continuous: Sequence[str] | None = None,
     models: Sequence[str] | None = None,
@@ -76,6 +77,7 @@ def report(
         raise ValueError("utility needs both test and target: rows to test on, and the column to predict")
     for name, value in (("detection", detection), ("precision_recall", precision_recall)):
         check_boolean(name, value)
+    real, synthetic, test = all_to_pandas(real, synthetic, test)
     check_same_columns(real, synthetic, ("real", "synthetic"))
     useful = pd.DataFrame(columns=["model", "metric", "value", "parameters"])
     if test is not None and target is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import pandas as pd
 
 from missdiff_fast._checks import check_count
+from missdiff_fast._frames import Frame, all_to_pandas
 from missdiff_fast.errors import DataError, argument_error
 from missdiff_fast.evaluate._features import Features
 from missdiff_fast.evaluate._fitting import Task, choose, find_targets, find_task, fit_points
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 
 
 def utility(
-    train: pd.DataFrame,
-    test: pd.DataFrame,
+    train: Frame,
+    test: Frame,
     target: str,
     *,
-    real_train: pd.DataFrame | None = None,
+    real_train: Frame | None = None,
     models: str | Sequence[str] | None = None,
     task: Task = "auto",
     positive: object = None,
@@ -119,6 +120,7 @@ def utility(
     >>> utility(table, table, "y", models="decision_tree").head(2)[["metric", "value"]].values.tolist()
     [['accuracy', 1.0], ['binary_f1', 1.0]]
     """
+    train, test, real_train = all_to_pandas(train, test, real_train)
     tables = _check_tables(train, test, real_train, target)
     train, test = tables["train"], tables["test"]
     if grid not in get_args(Grid):

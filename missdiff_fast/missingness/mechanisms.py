@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast._engine.random import check_seed
+from missdiff_fast._frames import Frame, to_pandas
 from missdiff_fast.errors import DataError, DataWarning, argument_error, argument_type_error
 from missdiff_fast.missingness.logit import draw_inputs, fit_intercept, sigmoid
 from missdiff_fast.remedies import Adjust, AtLeast, Do, Pass
@@ -28,7 +29,7 @@ TARGETS: tuple[Target, ...] = get_args(Target)
 
 
 def observed_mask(
-    X: pd.DataFrame,
+    X: Frame,
     mechanism: Mechanism,
     ratio: float,
     random_state: int | None = None,
@@ -109,6 +110,7 @@ def observed_mask(
     >>> mask.all(axis=0).tolist()  # "c" is the input
     [False, False, True]
     """
+    X, _ = to_pandas(X)
     _check(X, mechanism, ratio, observed_share, target)
     seed = check_seed(random_state)
     _warn_of_none(X.shape, mechanism, ratio)
@@ -123,7 +125,7 @@ def observed_mask(
 
 
 def missing_probability(
-    X: pd.DataFrame,
+    X: Frame,
     mechanism: Mechanism,
     ratio: float,
     random_state: int | None = None,
@@ -155,6 +157,7 @@ def missing_probability(
     >>> missing_probability(table, "mar", 0.2, random_state=0).mean(axis=0).round(6).tolist()
     [0.0, 0.4]
     """
+    X, _ = to_pandas(X)
     _check(X, mechanism, ratio, observed_share, target)
     num_rows, num_columns = X.shape
     if mechanism in ("mar", "nmar"):
@@ -172,14 +175,14 @@ def missing_probability(
 
 
 def hide(
-    X: pd.DataFrame,
+    X: Frame,
     mechanism: Mechanism = "independent",
     ratio: float = 0.2,
     random_state: int | None = None,
     *,
     observed_share: float = 0.3,
     target: Target = "overall",
-) -> tuple[pd.DataFrame, np.ndarray]:
+) -> tuple[Frame, np.ndarray]:
     """Take cells away from a table.
 
     Parameters
@@ -206,9 +209,10 @@ def hide(
     >>> holes.isna().sum().to_dict(), observed.shape
     ({'a': 2, 'b': 2}, (10, 2))
     """
+    X, kind = to_pandas(X)
     observed = observed_mask(X, mechanism, ratio, random_state, observed_share=observed_share, target=target)
     columns = [_without(X.iloc[:, j], observed[:, j]) for j in range(X.shape[1])]
-    return (pd.concat(columns, axis=1) if columns else X.copy()), observed
+    return kind.give(pd.concat(columns, axis=1) if columns else X.copy()), observed
 
 
 def floor_share(count: int, ratio: float) -> int:
@@ -222,7 +226,7 @@ def floor_share(count: int, ratio: float) -> int:
 
 def _check(X: object, mechanism: object, ratio: object, observed_share: object, target: object) -> None:
     if not isinstance(X, pd.DataFrame):
-        raise TypeError(f"X must be a pandas DataFrame, got {type(X).__name__}")
+        raise TypeError(f"X must be a pandas or polars DataFrame or a pyarrow Table, got {type(X).__name__}")
     if mechanism not in MECHANISMS:
         raise ValueError(f"unknown mechanism {mechanism!r}; choose one of {', '.join(MECHANISMS)}")
     for name, value in (("ratio", ratio), ("observed_share", observed_share)):

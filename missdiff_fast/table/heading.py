@@ -12,7 +12,8 @@ from missdiff_fast.remedies import Pass
 from missdiff_fast.table.fields import MISSING_TEXTS, content, joined, splitter
 from missdiff_fast.table.hints import are_generic
 from missdiff_fast.table.identifiers import level_outside
-from missdiff_fast.table.odd_texts import is_limit, is_mark, looks_numeric
+from missdiff_fast.table.limits import is_limit
+from missdiff_fast.table.odd_texts import is_mark, looks_numeric
 from missdiff_fast.table.text_rows import Rows
 
 _ROWS = 300  # rows looked at

@@ -94,7 +94,8 @@ def _read(series: pd.Series, markers: Markers, parse: str, unit: str | None) -> 
     if family == "object":
         series, family = _object_family(series, markers)
     if not family:
-        raise RefusedError("unsupported", f"dtype {dtype}")
+        digits = ", with more digits than float64 keeps" if str(dtype).startswith("decimal") else ""
+        raise RefusedError("unsupported", f"dtype {dtype}{digits}")
     if dtype == np.dtype(bool):
         return ColumnCells(family, np.arange(2), np.zeros(len(series), dtype=bool), series.to_numpy().view(np.int8))
     if family == "string":

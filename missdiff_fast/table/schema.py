@@ -124,8 +124,8 @@ class Schema:
 def check_frame(frame: object) -> list[Name]:
     """The column names of a frame as Python objects; TypeError or ValueError if it is no frame with distinct names."""
     if not isinstance(frame, pd.DataFrame):
-        method = next((name for name in ("to_pandas", "toPandas") if hasattr(frame, name)), "")
-        problem = f"expected a pandas DataFrame, got {type(frame).__name__}"
+        method = next((name for name in ("collect", "to_pandas", "toPandas") if hasattr(frame, name)), "")
+        problem = f"expected a pandas or polars DataFrame or a pyarrow Table, got {type(frame).__name__}"
         raise DataTypeError("frame", problem, value=type(frame), remedy=MakeFrame(method))
     names: list[Name] = []
     given: list[object] = list(frame.columns)

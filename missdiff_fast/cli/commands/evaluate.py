@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from missdiff_fast._output import show
 from missdiff_fast.cli.errors import UserError
+from missdiff_fast.cli.json_output import add_json, print_json, records
 from missdiff_fast.cli.options import INPUTS, add_quiet, add_reading
 from missdiff_fast.cli.places import Place, read_place
 from missdiff_fast.errors import DataError, DataWarning
@@ -72,6 +73,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     group.add_argument(
         "--seed", metavar="N", type=int, default=0, help="seed of the models, and of the choice of rows (default 0)"
     )
+    add_json(common, "the figures")
     add_reading(parser)
     add_quiet(common)
 
@@ -136,7 +138,10 @@ def run(args: argparse.Namespace) -> None:
         detection=args.detection,
         precision_recall=args.precision_recall,
     )
-    show(format_report(found))
+    if args.json:
+        print_json({"measures": records(found)})
+    else:
+        show(format_report(found))
     if args.output is not None:
         write_quietly(found, args.output)
 

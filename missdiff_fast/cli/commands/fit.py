@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from missdiff_fast.cli.config import apply_config
 from missdiff_fast.cli.errors import UserError
+from missdiff_fast.cli.json_output import add_json, print_json
 from missdiff_fast.cli.options import INPUTS, add_columns, add_device, add_quiet, add_reading, add_structural
 from missdiff_fast.cli.places import read_place
 
@@ -82,16 +83,20 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     training.add_argument("--seed", metavar="N", type=int, help="seed that makes the model repeatable")
     add_device(training)
+    add_json(common, "a summary of the model")
     add_quiet(common)
 
 
 def run(args: argparse.Namespace) -> None:
     """Train a model on a table and save it, also if Ctrl-C ends the training early."""
-    from missdiff_fast.cli.tables import check_output, say
+    from missdiff_fast.cli.commands.info import describe
+    from missdiff_fast.cli.tables import check_output, check_stdout, say
     from missdiff_fast.cli.treatments import read_with_treatments
 
     if args.config is not None:
         apply_config(args)
+    if args.json:
+        check_stdout()
     check_output(args.output, args.data)
     settings = dict(map(_setting, args.setting))
     frame, columns = read_with_treatments(args)
@@ -131,7 +136,11 @@ def run(args: argparse.Namespace) -> None:
         raise KeyboardInterrupt(
             f"the model as trained so far ({steps or 'fewer than 50'} steps) is in {args.output}"
         ) from None
-    say(args, f"{args.output}: the model, trained in {time.perf_counter() - started:.0f} s")
+    seconds = time.perf_counter() - started
+    say(args, f"{args.output}: the model, trained in {seconds:.0f} s")
+    if args.json:
+        table = {"data": str(args.data), "rows": len(frame), "missing": holes, "seconds": seconds}
+        print_json({"model": str(args.output), **table, **describe(model)})
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.errors import UserError, written
+from missdiff_fast.cli.json_output import add_json, check_room, print_json
 from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_device, add_quiet, add_reading, add_structural
 from missdiff_fast.cli.places import read_output, read_place
 
@@ -37,6 +38,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         help="a column that the model does not know, to copy as it is (repeatable)",
     )
     parser.add_argument("--seed", metavar="N", type=int, help="seed of the draws")
+    add_json(common, "what was filled")
     add_reading(parser)
     add_structural(parser)
     add_device(parser)
@@ -67,6 +69,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--draws writes one file for each draw: say where with -o OUT")
     else:
         outputs = [numbered(args.output, m + 1) for m in range(args.draws)]
+    check_room(args)
     for output in outputs:
         check_table_output(output, args.model, args.data)
     check_input(args.data)
@@ -92,10 +95,15 @@ def run(args: argparse.Namespace) -> None:
         tables = [model.impute(table)]
     else:
         tables = model.impute_draws(table, args.draws, random_state=args.seed)
+    left = tables[0].isna().sum()
     for filled, output in zip(tables, outputs, strict=True):
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
         filled = with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)})
         rewrite(filled, output, rewriter, as_written=kept, keep_missing=True)
+    if args.json:
+        holes = table.isna().sum()
+        columns = [{"column": name, "filled": holes[name] - left[name], "left": left[name]} for name in table.columns]
+        print_json({"outputs": [str(output) for output in outputs], "rows": len(frame), "columns": columns})
 
 
 def _texts(codec: Codec, column: str) -> list[str]:

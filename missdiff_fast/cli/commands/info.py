@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from missdiff_fast import __version__
 from missdiff_fast._output import show
+from missdiff_fast.cli.errors import UserError
+from missdiff_fast.cli.json_output import add_json, print_json, records
 
 if TYPE_CHECKING:
     import argparse
@@ -22,11 +25,13 @@ HELP = "show versions, build and devices, or describe a model"
 def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup) -> None:
     """Add the command's options."""
     parser.add_argument("model", metavar="MODEL", type=Path, nargs="?", help="a file written by 'missdiff fit'")
+    parser.add_argument("--sdv-metadata", metavar="JSON", type=Path, help="also write the model's metadata for SDV")
+    add_json(common, "it")
 
 
 def run(args: argparse.Namespace) -> None:
     """Print versions, build and devices, or a description of a model."""
-    from missdiff_fast.cli.tables import check_stdout
+    from missdiff_fast.cli.tables import check_output, check_stdout
 
     check_stdout()
     import torch
@@ -34,6 +39,8 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.ops._library import build_info, without_cuda
 
     if args.model is None:
+        if args.sdv_metadata is not None:
+            raise UserError("--sdv-metadata goes with a MODEL, whose metadata it writes")
         devices = torch.cuda.device_count()
         facts = build_info() | {
             "version": __version__,
@@ -42,11 +49,21 @@ def run(args: argparse.Namespace) -> None:
         }
         if devices:
             facts["cuda_kernels"] = without_cuda(torch.device("cuda")) or "yes"
+        if args.json:
+            print_json(facts)
+            return
         _print_pairs({name.replace("_", " "): text for name, text in facts.items()})
         return
     from missdiff_fast.model import MissDiff
 
+    if args.sdv_metadata is not None:
+        check_output(args.sdv_metadata, args.model)
     model = MissDiff.load(args.model, device="cpu", backend="reference")
+    if args.sdv_metadata is not None:
+        _write_metadata(model, args.sdv_metadata)
+    if args.json:
+        print_json({"model": str(args.model), **describe(model)})
+        return
     history, columns = model.history_, describe_columns(model)
     _print_pairs(
         {
@@ -70,6 +87,29 @@ def run(args: argparse.Namespace) -> None:
     structural = model.codec_.structural.texts()
     if structural:
         show("\n".join(["", "holes that another column explains:", *structural]))
+
+
+def _write_metadata(model: MissDiff, path: Path) -> None:
+    from missdiff_fast.sdv import metadata_of
+    from missdiff_fast.table.atomic import write_atomically
+
+    with write_atomically(path) as temporary:
+        temporary.write_text(json.dumps(metadata_of(model), ensure_ascii=False, indent=4), encoding="utf-8")
+
+
+def describe(model: MissDiff) -> dict[str, Any]:
+    """What is known of a fitted model, for JSON."""
+    history, columns = model.history_, describe_columns(model)
+    return {
+        "preset": model.preset,
+        "seed": model.seed_,
+        "steps": history["step"].max() if len(history) else None,
+        "last_loss": history["loss"].iloc[-1] if len(history) else None,
+        "columns": [{**one, "categories": one["categories"] or None} for one in records(columns)],
+        "training": records(model.training_),
+        "relations": records(model.relations_),
+        "set_aside": records(model.set_aside_),
+    }
 
 
 def describe_columns(model: MissDiff) -> pd.DataFrame:

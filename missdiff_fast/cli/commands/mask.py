@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.errors import UserError
+from missdiff_fast.cli.json_output import add_json, check_room, print_json
 from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_reading
 from missdiff_fast.cli.places import read_output, read_place
 
@@ -48,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser, _: argparse._ArgumentGroup) -> 
         choices=("overall", "columns"),
         help="for mar: what loses the ratio, the whole table (the default) or each column that loses cells",
     )
+    add_json(parser, "what was hidden")
     add_reading(parser)
 
 
@@ -66,13 +68,15 @@ def run(args: argparse.Namespace) -> None:
     if logistic and args.mechanism not in ("mar", "nmar"):
         option = f"--{next(iter(logistic)).replace('_', '-')}"
         raise UserError(f"{option} is for the mechanisms mar and nmar, not for {args.mechanism}: leave it out")
+    check_room(args)
     check_table_output(args.output, args.data)
     frame, rewriter = read_to_rewrite(args, markers(args.missing_values), args.keep, keep_blank_rows=True)
     kept = known(args.keep, frame, "--keep")
     if len(kept) == len(frame.columns):
         raise UserError("--keep names every column, so there are no cells to hide")
-    holes, _ = hide(
-        frame.drop(columns=kept).apply(_nullable),
+    table = frame.drop(columns=kept).apply(_nullable)
+    holes, observed = hide(
+        table,
         args.mechanism,
         args.ratio,
         args.seed,
@@ -80,6 +84,10 @@ def run(args: argparse.Namespace) -> None:
     )
     masked = with_forms(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], forms_of(frame))
     rewrite(masked, args.output, rewriter, as_written=kept)
+    if args.json:
+        hidden = (table.notna().to_numpy() & ~observed).sum(0)
+        columns = [{"column": name, "hidden": number} for name, number in zip(table.columns, hidden, strict=True)]
+        print_json({"output": str(args.output), "rows": len(frame), "columns": columns})
 
 
 def _nullable(column: pd.Series) -> pd.Series:

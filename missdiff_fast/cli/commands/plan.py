@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from missdiff_fast._output import show
+from missdiff_fast.cli.json_output import add_json, print_json
 from missdiff_fast.cli.options import INPUTS, add_columns, add_reading
 from missdiff_fast.cli.places import read_place
 
@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         type=Path,
         help="also write the plan to a file, to change it and pass it to 'missdiff fit --config'",
     )
-    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    add_json(parser, "the plan")
     add_reading(parser)
     add_columns(parser)
     parser.add_argument("--preset", default="default", help="the preset of the fit, default or paper")
@@ -48,7 +48,10 @@ def run(args: argparse.Namespace) -> None:
     if args.output is not None:
         with write_atomically(args.output) as temporary:
             temporary.write_text(plan.to_toml(_given(args)), encoding="utf-8")
-    show(json.dumps(plan.to_dict(), ensure_ascii=False, indent=2) if args.json else str(plan))
+    if args.json:
+        print_json(plan.to_dict())
+    else:
+        show(str(plan))
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from missdiff_fast._output import show
 from missdiff_fast.cli.errors import UserError
+from missdiff_fast.cli.json_output import add_json, print_json
 from missdiff_fast.cli.options import add_quiet
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the first repetition (default 0)")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    add_json(common, "the files and the number of runs")
     add_quiet(common)
 
 
@@ -59,6 +61,10 @@ def run(args: argparse.Namespace) -> int:
 
     check_stdout()
     if "list" in args.names:
+        if args.json:
+            experiments = [{"name": name, "title": one.title} for name, one in EXPERIMENTS.items()]
+            print_json({"experiments": experiments, "methods": list(METHODS)})
+            return 0
         for name, experiment in EXPERIMENTS.items():
             show(f"{name:<11} {experiment.title} ({experiment.printed})")
         show(f"\nmethods: {', '.join(METHODS)}")
@@ -79,7 +85,14 @@ def run(args: argparse.Namespace) -> int:
         data=args.data,
         verbose=not args.quiet,
     )
-    show(_results(args.output, list(tables)))
+    if args.json:
+        files = [
+            {"name": name, "markdown": str(args.output / f"{name}.md"), "csv": str(args.output / f"{name}.csv")}
+            for name in tables
+        ]
+        print_json({"tables": files, "runs": total, "failed": failed})
+    else:
+        show(_results(args.output, list(tables)))
     if failed:
         from missdiff_fast.cli.errors import complain
 

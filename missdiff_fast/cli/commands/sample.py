@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from missdiff_fast.cli.json_output import add_json, check_room, print_json
 from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_structural
 from missdiff_fast.cli.places import read_output
 
@@ -50,6 +51,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         help="draws the same rows again (default: the seed of fit, if it had one)",
     )
     add_structural(parser)
+    add_json(common, "what was written")
     add_device(parser)
     add_quiet(common)
 
@@ -60,6 +62,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.cli.tables import check_table_output, load, write
     from missdiff_fast.table.dates import with_forms
 
+    check_room(args)
     check_table_output(args.output, args.model)
     model = load(args)
     if args.structural_missing is not None:
@@ -73,3 +76,6 @@ def run(args: argparse.Namespace) -> None:
         random_state=args.seed,
     )
     write(with_forms(rows, model.codec_.schema.forms), args.output)
+    if args.json:
+        names = [str(name) for name in rows.columns]
+        print_json({"output": str(args.output), "rows": len(rows), "first_row": args.first_row, "columns": names})
