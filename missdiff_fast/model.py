@@ -16,7 +16,7 @@ from missdiff_fast._engine import checkpoint
 from missdiff_fast._engine.backend import Backend, resolve_backend
 from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.random import RandomState, check_seed, derive, make_key
+from missdiff_fast._engine.random import RandomState, check_seed, derive, row_uniform
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._inputs import as_frame, refuse_column_names
 from missdiff_fast._parameters import Parameters, configure, from_json, most_categories, to_json, treatments
@@ -24,9 +24,9 @@ from missdiff_fast.config import AnyConfig, Config, from_dict
 from missdiff_fast.errors import DataWarning, argument_error
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
-from missdiff_fast.ops.reference import uniform
 from missdiff_fast.plan import Plan, make_plan, read_treated
 from missdiff_fast.remedies import Do
+from missdiff_fast.rules import Rules, keep_drawn, keep_imputed, learn_rules, load_rules, warn_of_broken
 from missdiff_fast.table import Codec, EncodedTable, TableCells
 from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
@@ -68,6 +68,11 @@ class MissDiff(Parameters):
         What a column is, where it is not to be found out from its cells: "continuous", "categorical", "identifier"
         (rows drawn have fresh ones) or "text" (rows drawn lack it), such as ``{"ward_id": "categorical"}``. `plan`
         tells what is found out.
+    rules : sequence of str
+        What holds in all rows that are drawn or imputed: ranges and inequalities such as ``"0 <= age <= 120"`` and
+        ``"admission <= discharge"``, columns that are computed such as ``"bmi = weight / height**2"``, and
+        ``"combinations(ward, hospital)"``, which come only as in the training table. Names that are no Python names go
+        in backticks. Known cells are never changed; a warning tells how many rows break a rule by them.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
     max_categories : int, optional
@@ -107,6 +112,10 @@ class MissDiff(Parameters):
     relations_ : DataFrame
         Columns that others determine, a row for each: ``column``, ``kind`` ("difference", "linear", "log-linear",
         "determined" or "step"), ``from`` (a list of columns) and ``formula``. Rows that are drawn or imputed keep them.
+    rules_ : DataFrame
+        The rules, a row for each: ``rule``, ``kind`` ("range", "inequality", "derived" or "combinations"), ``columns``
+        (a list), ``rows``, the training rows in which all of its cells are observed, and ``broken``, those of them that
+        break it.
     feature_names_in_ : ndarray of str
         The names of the columns, if fit got a DataFrame whose names are all strings.
     seed_ : int
@@ -161,12 +170,12 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X = as_frame(X)
         refuse_column_names(y, X)
-        asides, codec, table, holes = self._encoded(X, seed, backend, config)
+        asides, codec, table, holes, rules = self._encoded(X, seed, backend, config)
         table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
-        self._learn_columns(asides, codec, holes, is_array=is_array)
+        self._learn_columns(asides, codec, holes, rules, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
             self._method.fit(table, seed, history, verbose=self.verbose)
@@ -289,8 +298,7 @@ class MissDiff(Parameters):
         encoded = self.codec_.encode(known).to(self.device_)
         if missing and self._holes.any:
             return self.asides_.complete(self._incomplete(known, encoded, seed, first_row), first_row=first_row)
-        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
-        drawn = self._settled(drawn, known, seed, first_row)
+        drawn = self._drawn(encoded, known, seed, first_row)
         if given is not None:
             drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
         return self.asides_.complete(drawn, frame, first_row=first_row)
@@ -330,7 +338,7 @@ class MissDiff(Parameters):
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
-        filled = self.codec_.settle(filled, cells)
+        filled = keep_imputed(self._rules, self.codec_, filled, cells)
         return self.asides_.carry(self.codec_.fill(cells, filled, verbose=self.verbose), X)
 
     @plain_settings()
@@ -377,15 +385,8 @@ class MissDiff(Parameters):
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
         tables, refits = [], self._method.num_refits
         for m, s in enumerate(seeds):
-            drawn = self._method.draw(
-                known,
-                s,
-                conditional=True,
-                refit=m % refits if refits else None,
-                verbose=self.verbose,
-                desc=f"draw {m + 1}/{num_draws}",
-            )
-            drawn = self._settled(drawn, cells, s)
+            refit, desc = m % refits if refits else None, f"draw {m + 1}/{num_draws}"
+            drawn = self._drawn(known, cells, s, conditional=True, refit=refit, desc=desc)
             tables.append(self.asides_.carry(self.codec_.fill(cells, drawn, verbose=self.verbose), X))
         return tables
 
@@ -525,6 +526,7 @@ class MissDiff(Parameters):
         meta, tensors = self.codec_.state()
         tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()} | self._method.weights()
         tensors |= {f"holes.{name}": tensor for name, tensor in self._holes.tensors().items()}
+        tensors |= {f"rules.{name}": tensor for name, tensor in self._rules.tensors().items()}
         checkpoint.write(
             path,
             {
@@ -533,6 +535,7 @@ class MissDiff(Parameters):
                 "seed": self.seed_,
                 "array": self._fitted_on_array,
                 "asides": self.asides_.state(),
+                "rules": self._rules.state(),
                 "codec": meta,
                 # Without the seconds, which differ from one fit to the next.
                 "history": {
@@ -580,7 +583,9 @@ class MissDiff(Parameters):
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
             asides, holes = Asides.from_state(meta["asides"]), Holes.of(codec.columns, part(tensors, "holes"))
-            model._learn_columns(asides, codec, holes, is_array=meta["array"])
+            learnt, theirs = meta.get("rules", ()), part(tensors, "rules")
+            rules = load_rules(model.rules, codec.schema, codec.relations.coders, learnt, theirs)
+            model._learn_columns(asides, codec, holes, rules, is_array=meta["array"])
             model.history_ = _history(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
@@ -616,6 +621,24 @@ class MissDiff(Parameters):
         if not hasattr(self, "codec_"):
             raise AttributeError("relations_ is known after fit")
         return self.codec_.relations.frame()
+
+    @property
+    def rules_(self) -> pd.DataFrame:
+        """The rules, a row for each; see the class.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"age": [31, 52, None, 47] * 8, "since": [12, 50, 3, None] * 8})
+        >>> model = MissDiff(rules=["0 <= since <= age"], steps=2, random_state=0).fit(table)
+        >>> model.rules_[["rule", "broken"]].values.tolist()
+        [['0 <= since <= age', 0]]
+        >>> rows = model.sample(50)
+        >>> bool((rows["since"] <= rows["age"]).all())
+        True
+        """
+        if not hasattr(self, "_rules"):
+            raise AttributeError("rules_ is known after fit")
+        return self._rules.frame()
 
     @property
     def set_aside_(self) -> pd.DataFrame:
@@ -662,11 +685,10 @@ class MissDiff(Parameters):
             problem = f"the holes of {alone}, which have one value each, do not depend on the values of other columns"
             remedy = Do("to keep what they tell, give the blank a value of its own, such as 'no', before fit")
             warnings.warn(DataWarning("holes", problem, columns=alone, remedy=remedy, joint="; "), stacklevel=3)
-        holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known)))
+        holes = self._holes.draw(row_uniform(derive(seed, "holes"), first_row, len(known)))
         # Without that network no row of the table has both cells and holes; see `_has_incomplete_rows`.
         hidden = self.codec_.missing(holes) if self._method.draws_holes else None
-        drawn = self._method.draw(encoded, seed, first_row=first_row, hidden=hidden, verbose=self.verbose)
-        return self._holes.blank(self._settled(drawn, known, seed, first_row, holes), holes)
+        return self._holes.blank(self._drawn(encoded, known, seed, first_row, holes, hidden), holes)
 
     def _has_incomplete_rows(self) -> bool:
         """Whether a row of the table had both cells and holes, columns of one value aside."""
@@ -675,8 +697,8 @@ class MissDiff(Parameters):
 
     def _encoded(
         self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig
-    ) -> tuple[Asides, Codec, EncodedTable, Holes]:
-        """Learn columns and holes, and encode the rows; the cells are freed on return: training does not need them."""
+    ) -> tuple[Asides, Codec, EncodedTable, Holes, Rules]:
+        """Learn columns, holes and rules, and encode the rows; the cells, which training does not need, are freed."""
         cells, asides = read_treated(self, X)
         asides.check_any_learnt()
         asides.warn(treatments(self))
@@ -688,25 +710,33 @@ class MissDiff(Parameters):
             relations=isinstance(config, Config) and config.relations.enabled,
             verbose=self.verbose,
         )
+        aside = {name: one.kind for name, one in asides.found.items()}
+        rules = learn_rules(self.rules, codec.schema, codec.relations.coders, cells, aside)
+        warn_of_broken(rules)
         table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose)
-        return asides, codec, table, Holes.learn(cells, derive(seed, "holes"))
+        return asides, codec, table, Holes.learn(cells, derive(seed, "holes")), rules
 
-    def _settled(
+    def _drawn(
         self,
-        drawn: pd.DataFrame,
+        encoded: EncodedTable,
         known: TableCells,
         seed: int,
         first_row: int = 0,
         holes: pd.DataFrame | None = None,
+        hidden: torch.Tensor | None = None,
+        **how: Any,
     ) -> pd.DataFrame:
-        """Drawn rows in which the codec's relations hold."""
-        if not self.codec_.relations.found:
-            return drawn
-        chosen = _uniform(derive(seed, "settle"), first_row, len(drawn))
-        return self.codec_.settle(drawn, known, chosen, holes)
+        """Drawn rows in which the codec's relations and the rules hold; ``how`` are arguments of `Method.draw`."""
 
-    def _learn_columns(self, asides: Asides, codec: Codec, holes: Holes, *, is_array: bool) -> None:
-        self.asides_, self.codec_, self._holes = asides, codec, holes
+        def draw(seed: int, rows: slice) -> pd.DataFrame:
+            first, own = first_row + rows.start, None if hidden is None else hidden[rows]
+            part = encoded.rows(rows)
+            return self._method.draw(part, seed, first_row=first, hidden=own, verbose=self.verbose, **how)
+
+        return keep_drawn(self._rules, self.codec_, draw, known, seed, first_row=first_row, holes=holes)
+
+    def _learn_columns(self, asides: Asides, codec: Codec, holes: Holes, rules: Rules, *, is_array: bool) -> None:
+        self.asides_, self.codec_, self._holes, self._rules = asides, codec, holes, rules
         self.columns_, self.n_features_in_ = list(asides.columns), len(asides.columns)
         self._fitted_on_array = is_array
         vars(self).pop("feature_names_in_", None)
@@ -720,11 +750,6 @@ class MissDiff(Parameters):
     def _frame(self, X: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         """X as a frame; a model of a DataFrame takes no array, whose columns have no names to be checked by."""
         return as_frame(X, self.columns_) if self._fitted_on_array else cast(pd.DataFrame, X)
-
-
-def _uniform(seed: int, first_row: int, number: int) -> np.ndarray:
-    """A uniform number for each row, which depends on the seed and the row's number alone: float32 ``[number]``."""
-    return uniform(torch.arange(first_row, first_row + number), 1, make_key(seed, 0))[:, 0].numpy()
 
 
 def _history(stored: Mapping[str, Any]) -> pd.DataFrame:

@@ -13,7 +13,8 @@ import pandas as pd
 
 from missdiff_fast._parameters import Parameters, configure, most_categories, treatments
 from missdiff_fast.config import Config
-from missdiff_fast.errors import Structured
+from missdiff_fast.errors import DataError, Structured
+from missdiff_fast.rules import PlannedRule, as_text, as_toml, plan_rules
 from missdiff_fast.table import TableCells, read_frame
 from missdiff_fast.table.aside import TREATMENTS, Asides
 from missdiff_fast.table.cells import ColumnCells
@@ -22,7 +23,7 @@ from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
 from missdiff_fast.table.identifiers import looks_like_date, words
 from missdiff_fast.table.learning import learn_columns
 from missdiff_fast.table.odd_texts import listed, looks_numeric, texts_among_numbers
-from missdiff_fast.table.relations import find_relations
+from missdiff_fast.table.relations import Relation, find_relations
 from missdiff_fast.table.schema import Name, as_names
 
 _LOW_SENTINELS = (-1, -7, -8, -9, -77, -88, -99, -99.9, -200, -777, -888, -999, -999.9, -9999, -99999)
@@ -81,6 +82,8 @@ class Plan:
         Its columns, in its order.
     refusal : str
         Why `fit` would raise for the table as a whole, such as that no column is left to learn; empty if it would not.
+    rules : tuple of PlannedRule
+        The rules that were given, and after them those that hold in the table and are offered.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class Plan:
     rows: int
     columns: tuple[PlannedColumn, ...]
     refusal: str = ""
+    rules: tuple[PlannedRule, ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """A row for each column: ``column``, ``dtype``, ``missing``, ``distinct``, ``treatment`` and ``warnings``."""
@@ -114,13 +118,17 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as what JSON holds."""
         columns = [{**asdict(one), "warnings": list(one.warnings)} for one in self.columns]
-        return {"rows": self.rows, "refusal": self.refusal, "columns": columns}
+        rules = [asdict(one) for one in self.rules]
+        return {"rows": self.rows, "refusal": self.refusal, "columns": columns, "rules": rules}
 
     def to_toml(self, options: Mapping[str, Any] | None = None) -> str:
-        """The treatments as a file for ``missdiff fit --config``; ``options`` of that command come first in it."""
+        """Treatments and rules as a file for ``missdiff fit --config``; ``options`` of that command come first in it.
+
+        Rules that are offered, and were not given, are comments.
+        """
         lines = ["# Written by 'missdiff plan'. Change what is wrong, and pass the file to 'missdiff fit --config'."]
         lines += [f"{name} = {_toml(value)}" for name, value in (options or {}).items()]
-        lines += ["", "[treatments]"]
+        lines += [*as_toml(self.rules), "", "[treatments]"]
         for one in self.columns:
             set_here = one.treatment in TREATMENTS
             line = f"{'' if set_here else '# '}{_toml(str(one.column))} = {_toml(one.treatment)}"
@@ -135,7 +143,8 @@ class Plan:
         frame["warnings"] = ["; ".join(found) or "-" for found in frame["warnings"]]
         table = frame.to_string(index=False, max_colwidth=None) if len(frame) else ""
         refusal = f"\na fit would be refused: {self.refusal}" if self.refusal else ""
-        return f"{self.rows:,} rows, {len(self.columns)} columns\n{table}{refusal}"
+        rules = f"\n\n{as_text(self.rules)}" if self.rules else ""
+        return f"{self.rows:,} rows, {len(self.columns)} columns\n{table}{refusal}{rules}"
 
 
 def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCells, Asides]:
@@ -158,8 +167,9 @@ def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCell
 def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
     """See `missdiff_fast.MissDiff.plan`."""
     cells, asides = read_treated(parameters, frame)
-    kinds, formulas, refused = _learn(parameters, cells.without(asides.found))
-    kinds |= {name: aside.kind for name, aside in asides.found.items()}
+    others = {name: aside.kind for name, aside in asides.found.items()}
+    kinds, formulas, refused, rules = _learn(parameters, cells.without(asides.found), others)
+    kinds |= others
     planned = []
     for name in asides.columns:
         column, treatment = cells.found.get(name), kinds.get(name, "refused")
@@ -173,16 +183,26 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame) -> Plan:
         if name in formulas:
             warnings.append(f"follows from others: {formulas[name]}")
         planned.append(PlannedColumn(name, str(frame[name].dtype), missing, distinct, treatment, tuple(warnings)))
-    refusal = "" if planned and len(frame) else "the table is empty"
+    refusal = ("" if isinstance(rules, tuple) else rules) if planned and len(frame) else "the table is empty"
     try:
         asides.check_any_learnt()
     except ValueError as error:
         refusal = refusal or str(error)
-    return Plan(len(frame), tuple(planned), refusal)
+    return Plan(len(frame), tuple(planned), refusal, rules if isinstance(rules, tuple) else ())
 
 
-def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], dict[Name, str], dict[Name, str]]:
-    """The kinds of the columns that can be learnt, the formulas of those that others determine, and the refusals."""
+def _learn(
+    parameters: Parameters, cells: TableCells, others: Mapping[Name, str]
+) -> tuple[dict[Name, str], dict[Name, str], dict[Name, str], tuple[PlannedRule, ...] | str]:
+    """What is learnt of a table.
+
+    Returns
+    -------
+    kinds, formulas, refused : dict
+        By name: of the columns that can be learnt, of those that others determine, and of those that are refused.
+    rules : tuple of PlannedRule or str
+        The rules, or why they are refused.
+    """
     refused: dict[Name, str] = {}
     while True:
         try:
@@ -200,12 +220,18 @@ def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], 
             refused |= found
             cells = cells.without(found)
         except ValueError as error:  # nothing is left that varies
-            return {}, {}, refused | {name: str(error) for name in cells.columns}
-    config, formulas = configure(parameters), {}
+            return {}, {}, refused | {name: str(error) for name in cells.columns}, ()
+    config, relations, named = configure(parameters), list[Relation](), dict(zip(schema.names, coders, strict=True))
     if isinstance(config, Config) and config.relations.enabled:
-        named = dict(zip(schema.names, coders, strict=True))
-        formulas = {one.column: one.formula for one in find_relations(cells, schema, named)}
-    return {column.name: column.kind for column in schema}, formulas, refused
+        relations = find_relations(cells, schema, named)
+    formulas = {one.column: one.formula for one in relations}
+    rules: tuple[PlannedRule, ...] | str
+    try:
+        out = {**others, **dict.fromkeys(refused, "refused")}
+        rules = plan_rules(parameters.rules, schema, named, cells, relations, out)
+    except DataError as error:
+        rules = str(error)
+    return {column.name: column.kind for column in schema}, formulas, refused, rules
 
 
 def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:

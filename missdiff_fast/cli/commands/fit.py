@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from missdiff_fast.cli.config import apply_config
 from missdiff_fast.cli.errors import UserError
-from missdiff_fast.cli.options import TABLES, add_columns, add_device, add_quiet, add_reading
+from missdiff_fast.cli.options import TABLES, add_columns, add_device, add_quiet, add_reading, add_rules
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     )
     add_reading(parser)
     add_columns(parser)
+    add_rules(parser)
     training = parser.add_argument_group("training (the defaults suit most tables)")
     training.add_argument(
         "--preset", default="default", help="default, or paper for MissDiff as published, which is slow"
@@ -112,6 +113,7 @@ def run(args: argparse.Namespace) -> None:
         backend=args.backend,
         refine=args.refine,
         refits=args.refits,
+        rules=args.rules,
         verbose=not args.quiet,
         settings=settings,
         **columns,

@@ -63,6 +63,9 @@ def run(args: argparse.Namespace) -> None:
     if len(relations):
         relations["from"] = [", ".join(map(str, names)) for names in relations["from"]]
         show(f"\ncolumns that others determine:\n{relations.to_string(index=False)}")
+    if len(model.rules_):
+        rules = model.rules_[["rule", "kind", "rows", "broken"]]
+        show(f"\nrules, and the training rows that break them:\n{rules.to_string(index=False, max_colwidth=None)}")
 
 
 def describe_columns(model: MissDiff) -> pd.DataFrame:

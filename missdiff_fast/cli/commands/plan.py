@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from missdiff_fast._output import show
-from missdiff_fast.cli.options import TABLES, add_columns, add_reading
+from missdiff_fast.cli.options import TABLES, add_columns, add_reading, add_rules
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +28,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     add_reading(parser)
     add_columns(parser)
+    add_rules(parser)
     parser.add_argument("--preset", default="default", help="the preset of the fit, default or paper")
 
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.model import MissDiff
     from missdiff_fast.table.atomic import write_atomically
 
-    plan = MissDiff(preset=args.preset, **columns).plan(frame)
+    plan = MissDiff(preset=args.preset, rules=args.rules, **columns).plan(frame)
     if args.output is not None:
         with write_atomically(args.output) as temporary:
             temporary.write_text(plan.to_toml(_given(args)), encoding="utf-8")
