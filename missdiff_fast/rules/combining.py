@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from missdiff_fast.rules.rows import Network, Rows
 from missdiff_fast.rules.rule import Combinations
+
+_PASSES = 3
 
 
 def combine(rows: Rows, network: Network, uniform: np.ndarray | None) -> Rows:
     """Rows with combinations of the training table, as far as known cells let them.
 
     Of the cells that may be moved as many as possible stay; among combinations that are equally similar one is chosen
-    by how frequent they are. Cells so chosen, and those beside them, then are settled.
+    by how frequent they are.
 
     Parameters
     ----------
@@ -23,6 +27,16 @@ def combine(rows: Rows, network: Network, uniform: np.ndarray | None) -> Rows:
     uniform : ndarray, optional
         One uniform number for each row, which chooses; without it the most frequent combination is taken.
     """
+    for _ in range(_PASSES):
+        # Cells that one rule has settled are free in the next pass: they may be in the way of another.
+        rows = replace(_combined(rows, network, uniform), free=rows.free)
+        if not any(rows.broken(rule).any() for rule in network.rules if isinstance(rule, Combinations)):
+            break
+    return rows
+
+
+def _combined(rows: Rows, network: Network, uniform: np.ndarray | None) -> Rows:
+    """Rows in which each cell was replaced once, or not."""
     rules = [rule for rule in network.rules if isinstance(rule, Combinations)]
     for _ in range(1 + len(rules)):
         before = rows
@@ -31,7 +45,7 @@ def combine(rows: Rows, network: Network, uniform: np.ndarray | None) -> Rows:
             if len(broken):
                 own = None if uniform is None else uniform[broken]
                 part, good = _replaced(rows.take(broken), rule, network, own)
-                rows = rows.with_rows(broken[good], part.take(good))
+                rows = rows.with_rows(broken[good], part.take(good)) if good.any() else rows
         if rows is before:
             break
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,15 +28,14 @@ def compute(rows: Rows, network: Network) -> Rows:
 def derive(rows: Rows, network: Network) -> Rows:
     """The rows in which derived columns hold, as far as known cells let them.
 
-    Where a derived cell is known, and a source is not, the source is solved for; it is then settled, and so are the
-    other sources of that row.
+    Where a derived cell is known, and a source is not, the source is solved for, and the other sources stay.
     """
-    rows = compute(rows, network)
+    free, rows = rows.free, compute(rows, network)
     for rule in reversed(list(network.derived.values())):
         wanted = rows.broken(rule) & ~rows.free[rule.column]
         if wanted.any():
             rows = _solve(rows, rule, wanted, network)
-    return compute(rows, network)
+    return replace(compute(rows, network), free=free)
 
 
 def _solve(rows: Rows, rule: Derived, wanted: np.ndarray, network: Network) -> Rows:

@@ -17,7 +17,7 @@ from missdiff_fast.remedies import Do
 from missdiff_fast.rules.columns import RuleColumn
 from missdiff_fast.rules.expressions import Expression, Moment, Variable, kind_of, moments, replaced
 from missdiff_fast.rules.limits import check_limits
-from missdiff_fast.rules.parse import parse_rules, rule_error
+from missdiff_fast.rules.parse import days_of, parse_rules, rule_error
 from missdiff_fast.rules.rows import Rows
 from missdiff_fast.rules.rule import Combinations, Derived, Inequality, Rule
 from missdiff_fast.rules.rules import Rules, network_of
@@ -176,8 +176,7 @@ def _checked(rule: Rule, columns: Mapping[Name, RuleColumn]) -> Rule:
     def local(expression: Expression) -> Expression:
         if not isinstance(expression, Moment):
             return expression
-        moment = pd.Timestamp(expression.text).tz_localize(zone)
-        return Moment(expression.text, moment.as_unit("us").value / 86_400e6)
+        return Moment(expression.text, days_of(pd.Timestamp(expression.text).tz_localize(zone)))
 
     if isinstance(rule, Inequality):
         return replace(rule, terms=tuple(replaced(term, local) for term in rule.terms))

@@ -8,18 +8,32 @@ from functools import partial
 
 import numpy as np
 
-from missdiff_fast.rules.deriving import compute, ranges, root
+from missdiff_fast.rules.bounds import bounds
+from missdiff_fast.rules.columns import RuleColumn
+from missdiff_fast.rules.deriving import compute, derive, ranges, root
 from missdiff_fast.rules.expressions import Expression, evaluate
 from missdiff_fast.rules.rows import Network, Rows
-from missdiff_fast.rules.rule import Inequality, Rule
+from missdiff_fast.rules.rule import Combinations, Inequality, Rule
 from missdiff_fast.table.schema import Name
 
 _BLOCK = 4_096  # rows at a time
 _PASSES = 3
-_COARSE = 9  # values of a column that are tried beside those next to the limits
-# Which rules a moved cell keeps, the best first: all of them with a value of its column, all with another number, this
-# one and those that no other cell could keep.
-_OWN, _OTHER, _ENOUGH, _NONE = range(4)
+_COARSE = 17  # values of a column that are tried beside those next to the limits
+# Which rules a moved cell keeps: all of them; this one and those that no other cell could keep; or fewer. Values of the
+# column come before other numbers, in the first pass also where they keep fewer rules.
+_ORDERS = (
+    (("all", "own"), ("enough", "own"), ("all", "other"), ("enough", "other")),
+    (
+        ("all", "own"),
+        ("all", "other"),
+        ("enough", "own"),
+        ("enough", "other"),
+    ),
+)
+_NONE = 4
+
+
+_Order = tuple[tuple[str, str], ...]
 
 
 def move(rows: Rows, network: Network) -> Rows:
@@ -32,25 +46,26 @@ def move(rows: Rows, network: Network) -> Rows:
     for start in range(0, len(places), _BLOCK):
         block = places[start : start + _BLOCK]
         part = rows.take(block)
-        for _ in range(_PASSES):
+        for number in range(_PASSES):
             # Cells that were moved, and so settled, may be in the way of a later rule: they are free in the next pass.
-            part = replace(_moved(part, network), free=part.free)
+            part = replace(_moved(part, network, _ORDERS[number > 0]), free=part.free)
             if not network.unkept(part).any():
                 break
         rows = rows.with_rows(block, part)
     return rows
 
 
-def _moved(rows: Rows, network: Network) -> Rows:
-    """Rows with each cell moved once, or not."""
-    inequalities = [rule for rule in network.rules if isinstance(rule, Inequality)]
-    ranges_first = sorted(inequalities, key=lambda rule: len(network.support(rule)))
+def _moved(rows: Rows, network: Network, order: _Order) -> Rows:
+    """Rows with each cell moved once, or not, after all have been moved into the bounds that known cells set."""
+    rows = _within(rows, network)
     for _ in range(1 + len(rows.columns)):
         changed = False
-        for rule in ranges_first:
+        for rule in network.parts:
+            if isinstance(rule, Combinations):
+                continue
             places = np.flatnonzero(rows.broken(rule) & network.any_movable(rows, rule))
             if len(places):
-                part, good = _keep(rows.take(places), rule, network)
+                part, good = _keep(rows.take(places), rule, network, order)
                 rows = rows.with_rows(places[good], part.take(good))
                 changed |= bool(good.any())
         if not changed:
@@ -58,24 +73,56 @@ def _moved(rows: Rows, network: Network) -> Rows:
     return rows
 
 
-def _keep(rows: Rows, rule: Inequality, network: Network) -> tuple[Rows, np.ndarray]:
+def _within(rows: Rows, network: Network) -> Rows:
+    """The rows with cells that known ones do not allow moved to the nearest value that they do."""
+    computed = rows.computed(network.derived)
+    for name, (low, high) in bounds(rows, network).items():
+        column, own = rows.columns[name], rows.numbers[name]
+        outside = rows.free[name] & ((own < low) | (own > high))
+        outside &= ~computed[name] if name in computed else True
+        if outside.any():
+            nearest, other = np.full(len(rows), np.nan), np.where(own < low, column.held(low), column.held(high))
+            for kind, numbers in _next_to(column, low, high):
+                good = kind & (numbers >= low) & (numbers <= high)
+                nearer = ~(np.abs(numbers - own) >= np.abs(nearest - own))
+                nearest = np.where(good & nearer, numbers, nearest)
+            rows = rows.moved(name, outside, np.where(np.isnan(nearest), other, nearest))
+    return derive(rows, network)
+
+
+def _next_to(column: RuleColumn, low: np.ndarray, high: np.ndarray) -> Iterator[tuple[bool, np.ndarray]]:
+    """The values of a column inside of bounds and next to them, and the bounds themselves; NaN for no bound."""
+    values = column.values
+    for limit, place in (
+        (low, np.searchsorted(values, low, side="left")),
+        (high, np.searchsorted(values, high, side="right") - 1),
+    ):
+        yield True, np.where(np.isfinite(limit), values[place.clip(0, len(values) - 1)], np.nan)
+        yield False, column.held(limit)
+
+
+def _keep(rows: Rows, rule: Rule, network: Network, order: _Order) -> tuple[Rows, np.ndarray]:
     """Rows that break a rule with one cell moved so that it holds, and settled; and where there is such a cell."""
     tier, cost = np.full(len(rows), _NONE), np.full(len(rows), np.inf)
     chosen, target = np.full(len(rows), -1), np.full(len(rows), np.nan)
-    movable = list(network.movable(rows, rule))
+    movable, limits = list(network.movable(rows, rule)), bounds(rows, network)
     for k, (name, where) in enumerate(movable):
         column, others = rows.columns[name], _movable_beside(rows, name, network)
         scale = float(column.values[-1] - column.values[0]) or 1.0
-        for own, numbers in _candidates(rows, rule, name, network):
-            tried = compute(rows.moved(name, where, numbers), network)
-            new = _tiers(tried, rule, network, others, own=own)
+        for own, numbers in _candidates(rows, name, network, *limits[name]):
+            tried = derive(rows.moved(name, where, numbers).settled(name, where), network)
+            all_hold, enough = _verdicts(tried, rule, network, others)
+            enough &= (numbers >= limits[name][0]) & (numbers <= limits[name][1])
+            kind = "own" if own else "other"
+            new = np.where(enough, order.index(("enough", kind)), _NONE)
+            new = np.where(all_hold, order.index(("all", kind)), new)
             apart = np.abs(numbers - rows.numbers[name]) / scale
             better = where & ~np.isnan(numbers) & ((new < tier) | ((new == tier) & (apart < cost))) & (new < _NONE)
             tier, cost = np.where(better, new, tier), np.where(better, apart, cost)
             chosen, target = np.where(better, k, chosen), np.where(better, numbers, target)
     for k, (name, _) in enumerate(movable):
         rows = rows.moved(name, chosen == k, target).settled(name, chosen == k)
-    return compute(rows, network), chosen >= 0
+    return derive(rows, network), chosen >= 0
 
 
 def _movable_beside(rows: Rows, name: Name, network: Network) -> list[np.ndarray]:
@@ -83,28 +130,31 @@ def _movable_beside(rows: Rows, name: Name, network: Network) -> list[np.ndarray
     none = np.zeros(len(rows), dtype=bool)
     return [
         np.logical_or.reduce([none, *(where for other, where in network.movable(rows, rule) if other != name)])
-        for rule in network.rules
+        for rule in network.parts
     ]
 
 
-def _tiers(rows: Rows, rule: Rule, network: Network, others: Sequence[np.ndarray], *, own: bool) -> np.ndarray:
-    """Which rules hold in each row, as a tier: int64 ``[N]``."""
+def _verdicts(rows: Rows, rule: Rule, network: Network, others: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Whether all rules hold in each row, and whether this one does and those that no other cell could keep."""
     all_hold, enough = np.ones(len(rows), dtype=bool), ~rows.broken(rule)
-    for other, elsewhere in zip(network.rules, others, strict=True):
+    for other, elsewhere in zip(network.parts, others, strict=True):
         broken = rows.broken(other)
         all_hold &= ~broken
         enough &= ~broken | elsewhere
-    return np.where(all_hold, _OWN if own else _OTHER, np.where(enough, _ENOUGH, _NONE))
+    return all_hold, enough
 
 
-def _candidates(rows: Rows, rule: Inequality, name: Name, network: Network) -> Iterator[tuple[bool, np.ndarray]]:
+def _candidates(
+    rows: Rows, name: Name, network: Network, low: np.ndarray, high: np.ndarray
+) -> Iterator[tuple[bool, np.ndarray]]:
     """Numbers to which a column may be moved, ``[N]`` each, NaN for none, and whether they are values of it."""
     column = rows.columns[name]
     values = column.values
     for place in np.unique(np.linspace(0, len(values) - 1, _COARSE).round().astype(np.int64)):
         yield True, np.full(len(rows), values[place])
+    yield from _next_to(column, low, high)
     quantum = column.quantum or 1e-9 * float(np.abs(values).max())
-    for other in network.rules:
+    for other in network.parts:
         if not isinstance(other, Inequality) or name not in network.support(other):
             continue
         for left, _, right in other.parts:

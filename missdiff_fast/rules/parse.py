@@ -205,7 +205,7 @@ def _constant(value: object) -> Expression:
             raise _FaultError(f"{value!r} is no date such as '2024-02-29'") from None
         if moment.tz is not None:
             raise _FaultError(f"{value!r} has a time zone, where that of the column is taken")
-        return Moment(value, moment.as_unit("us").value / 86_400e6)
+        return Moment(value, days_of(moment))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _FaultError(f"{value!r} is no number")
     try:
@@ -215,3 +215,8 @@ def _constant(value: object) -> Expression:
     if not np.isfinite(number):
         raise _FaultError("it holds a number beyond float64")
     return Number(number)
+
+
+def days_of(moment: pd.Timestamp) -> float:
+    """A date and time in days since the epoch, in UTC if it has a zone."""
+    return float(moment.to_datetime64().astype("M8[us]").astype(np.int64) / 86_400e6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -124,6 +125,17 @@ class Network:
 
     rules: tuple[Rule, ...]
     derived: Mapping[Name, Derived]
+
+    @cached_property
+    def parts(self) -> tuple[Rule, ...]:
+        """The rules, each chain of comparisons as its single ones, those of the fewest columns first."""
+        parts: list[Rule] = []
+        for rule in self.rules:
+            if isinstance(rule, Inequality):
+                parts += [Inequality(rule.text, (one, other), (sign,)) for one, sign, other in rule.parts]
+            else:
+                parts.append(rule)
+        return tuple(sorted(parts, key=lambda part: len(self.support(part))))
 
     def support(self, rule: Rule) -> tuple[Name, ...]:
         """The columns that a rule names, and those that these are computed from."""
