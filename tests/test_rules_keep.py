@@ -311,6 +311,15 @@ class TestCombinations:
         assert (rows["ward"].map(home) == rows["hospital"]).all()
         assert ((rows["hospital"] == 3) == (rows["city"] == "south")).all()
 
+    def test_a_computed_column_of_a_combination_moves_its_sources(self) -> None:
+        table = pd.DataFrame({"age": np.arange(180) % 90, "stage": list("AAABBC") * 30})
+        table["decade"] = table["age"] // 10
+        table["group"] = np.where(table["decade"] < 5, "young", "old")
+        known = pd.DataFrame({"group": ["young", "old"] * 50})
+        rows = drawn(["decade = floor(age / 10)", "combinations(decade, group)"], table, known)
+        assert (rows["decade"] == rows["age"] // 10).all()
+        assert ((rows["decade"] < 5) == (rows["group"] == "young")).all()
+
     def test_known_combinations_that_are_impossible_are_left_with_a_warning(self) -> None:
         with pytest.warns(DataWarning, match="in 2 rows, by known cells alone"):
             rows = drawn(

@@ -107,11 +107,13 @@ class RuleColumn:
             Whether floats are rounded to as many decimals as the observed ones have. Whole numbers and times always
             are.
         """
+        if self.kind == "text":
+            return np.where(self.places(numbers) >= 0, numbers, np.nan)
         with np.errstate(all="ignore"):
             given = np.where(np.isfinite(numbers), numbers, 0.0)
             result, good = self._held(given, rounded)
             good = good & np.isfinite(numbers)
-        if isinstance(self.column.dtype, pd.CategoricalDtype) or self.kind == "text":
+        if isinstance(self.column.dtype, pd.CategoricalDtype):
             good &= self.places(result) >= 0
         return np.where(good, result, np.nan)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +11,23 @@ from missdiff_fast.rules.rows import Network, Rows
 from missdiff_fast.rules.rule import Derived
 from missdiff_fast.table.schema import Name
 
-_HALVINGS = 64
+_HALVINGS = 52
 _MARKS = 17  # numbers among which a change of sign is looked for
 
 
-def compute(rows: Rows, network: Network) -> Rows:
-    """The rows with all derived cells that may be moved computed from the others, where they have a value."""
+def compute(rows: Rows, network: Network, only: Collection[Name] | None = None) -> Rows:
+    """The rows with derived cells that may be moved computed from the others, where they have a value; by default all.
+
+    Parameters
+    ----------
+    rows, network
+        The rows and their rules.
+    only : collection, optional
+        The columns that are to be computed.
+    """
     for rule in network.derived.values():
+        if only is not None and rule.column not in only:
+            continue
         where = rows.free[rule.column] & rows.applies(rule)
         if where.any():
             held = rows.columns[rule.column].held(rule.compute(rows.numbers), rounded=rule.rounded)

@@ -11,9 +11,9 @@ import numpy as np
 from missdiff_fast.rules.bounds import bounds
 from missdiff_fast.rules.columns import RuleColumn
 from missdiff_fast.rules.deriving import compute, derive, ranges, root
-from missdiff_fast.rules.expressions import Expression, evaluate
+from missdiff_fast.rules.expressions import evaluate
 from missdiff_fast.rules.rows import Network, Rows
-from missdiff_fast.rules.rule import Combinations, Inequality, Rule
+from missdiff_fast.rules.rule import Inequality, Rule
 from missdiff_fast.table.schema import Name
 
 _BLOCK = 4_096  # rows at a time
@@ -61,8 +61,6 @@ def _moved(rows: Rows, network: Network, order: _Order) -> Rows:
     for _ in range(1 + len(rows.columns)):
         changed = False
         for rule in network.parts:
-            if isinstance(rule, Combinations):
-                continue
             places = np.flatnonzero(rows.broken(rule) & network.any_movable(rows, rule))
             if len(places):
                 part, good = _keep(rows.take(places), rule, network, order)
@@ -157,22 +155,21 @@ def _candidates(
     for other in network.parts:
         if not isinstance(other, Inequality) or name not in network.support(other):
             continue
-        for left, _, right in other.parts:
-            gap = partial(_gap, rows, name, network, left, right)
-            limit = np.full(len(rows), np.nan)
-            for least, greatest in ranges(values):
-                if np.isnan(limit).any():
-                    limit = np.where(np.isnan(limit), root(gap, least, greatest, rows.numbers[name]), limit)
-            place = np.searchsorted(values, limit)
-            for step in (-2, -1, 0, 1):
-                yield True, np.where(np.isnan(limit), np.nan, values[(place + step).clip(0, len(values) - 1)])
-            for step in (0, -1, 1):
-                yield False, column.held(limit + step * quantum)
+        gap = partial(_gap, rows, name, network, other)
+        limit = np.full(len(rows), np.nan)
+        for least, greatest in ranges(values):
+            if np.isnan(limit).any():
+                limit = np.where(np.isnan(limit), root(gap, least, greatest, rows.numbers[name]), limit)
+        place = np.searchsorted(values, limit)
+        for step in (-2, -1, 0, 1):
+            yield True, np.where(np.isnan(limit), np.nan, values[(place + step).clip(0, len(values) - 1)])
+        for step in (0, -1, 1):
+            yield False, column.held(limit + step * quantum)
 
 
-def _gap(
-    rows: Rows, name: Name, network: Network, left: Expression, right: Expression, numbers: np.ndarray
-) -> np.ndarray:
-    """The difference of two terms where a column has these numbers, float64 ``[N]``."""
-    tried = compute(rows.moved(name, np.ones(len(rows), dtype=bool), numbers), network).numbers
+def _gap(rows: Rows, name: Name, network: Network, rule: Inequality, numbers: np.ndarray) -> np.ndarray:
+    """The difference of the two terms of a rule where a column has these numbers, float64 ``[N]``."""
+    ((left, _, right),) = rule.parts
+    moved = rows.moved(name, np.ones(len(rows), dtype=bool), numbers)
+    tried = compute(moved, network, network.support(rule)).numbers
     return np.broadcast_to(evaluate(right, tried) - evaluate(left, tried), numbers.shape)

@@ -139,14 +139,20 @@ class Network:
 
     def support(self, rule: Rule) -> tuple[Name, ...]:
         """The columns that a rule names, and those that these are computed from."""
-        found: dict[Name, None] = {}
-        waiting = list(rule.columns)
-        while waiting:
-            name = waiting.pop(0)
-            if name not in found:
-                found[name] = None
-                waiting += self.derived[name].sources if name in self.derived else ()
-        return tuple(found)
+        if rule.columns not in self._supports:
+            found: dict[Name, None] = {}
+            waiting = list(rule.columns)
+            while waiting:
+                name = waiting.pop(0)
+                if name not in found:
+                    found[name] = None
+                    waiting += self.derived[name].sources if name in self.derived else ()
+            self._supports[rule.columns] = tuple(found)
+        return self._supports[rule.columns]
+
+    @cached_property
+    def _supports(self) -> dict[tuple[Name, ...], tuple[Name, ...]]:
+        return {}
 
     def movable(self, rows: Rows, rule: Rule) -> Iterator[tuple[Name, np.ndarray]]:
         """The columns that can be moved so that a rule holds, and the rows in which each can: bool ``[N]``.

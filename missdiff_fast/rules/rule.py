@@ -37,7 +37,7 @@ class Inequality:
         """What `missdiff_fast.MissDiff.rules_` calls it."""
         return "range" if len(self.columns) == 1 else "inequality"
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Name, ...]:
         """The columns that it names."""
         return tuple(dict.fromkeys(name for term in self.terms for name in variables(term)))
@@ -80,20 +80,20 @@ class Derived:
         """What `missdiff_fast.MissDiff.rules_` calls it."""
         return "derived"
 
-    @property
+    @cached_property
     def sources(self) -> tuple[Name, ...]:
         """The columns that it is computed from."""
         return tuple(dict.fromkeys(variables(self.expression)))
 
-    @property
+    @cached_property
     def columns(self) -> tuple[Name, ...]:
         """The columns that it names."""
         return tuple(dict.fromkeys((self.column, *self.sources)))
 
     def compute(self, numbers: Mapping[Name, np.ndarray]) -> np.ndarray:
         """The column's numbers, not rounded, float64 ``[N]``."""
-        shape = numbers[self.column].shape
-        return np.broadcast_to(evaluate(self.expression, numbers), shape)
+        computed, shape = evaluate(self.expression, numbers), numbers[self.column].shape
+        return computed if computed.shape == shape else np.broadcast_to(computed, shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,6 +76,8 @@ class Rules:
         tensors: Mapping[str, Tensor],
     ) -> Rules:
         """From what `state` and `tensors` gave; KeyError or ValueError where they do not fit."""
+        if len(state) != len(bound):
+            raise ValueError("the rules of a model file do not hold together")
         rules: list[Rule] = []
         for k, (rule, learnt) in enumerate(zip(bound, state, strict=True)):
             if isinstance(rule, Derived):
