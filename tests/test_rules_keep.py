@@ -18,7 +18,7 @@ from missdiff_fast.rules import Rules, keep_drawn, keep_imputed, learn_rules
 from missdiff_fast.rules.keep import spans
 from missdiff_fast.table import Codec
 
-N = 400
+N = 200
 
 
 def learn(texts: list[str], table: pd.DataFrame) -> tuple[Rules, Codec]:
