@@ -12,6 +12,7 @@ from missdiff_fast.rules.rule import Derived
 from missdiff_fast.table.schema import Name
 
 _HALVINGS = 52
+_NOISE = 1e-15  # what rounding leaves of a linear function at its root, relative to its other values
 _MARKS = 17  # numbers among which a change of sign is looked for
 
 
@@ -122,7 +123,13 @@ def root(function: Callable[[np.ndarray], np.ndarray], least: float, greatest: f
     low, high = marks[chosen], marks[chosen + 1]
     rows = np.arange(len(near))
     at_low = values[rows, chosen]
-    exactly = np.where(at_low == 0, low, np.where(values[rows, chosen + 1] == 0, high, np.nan))
+    at_high, found = values[rows, chosen + 1], crossed.any(1)
+    exactly = np.where(at_low == 0, low, np.where(at_high == 0, high, np.nan))
+    with np.errstate(all="ignore"):
+        straight = np.where(np.isnan(exactly), low - at_low * (high - low) / (at_high - at_low), exactly)
+        left = np.abs(function(np.where(np.isfinite(straight), straight, low)))
+        if (left <= _NOISE * np.maximum(np.abs(at_low), np.abs(at_high)))[found].all():
+            return np.where(found, straight, np.nan)
     for _ in range(_HALVINGS):
         middle = low + (high - low) / 2
         value = np.asarray(function(middle))
@@ -130,4 +137,4 @@ def root(function: Callable[[np.ndarray], np.ndarray], least: float, greatest: f
         below = np.sign(value) == np.sign(at_low)
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     result = np.where(np.isnan(exactly), low + (high - low) / 2, exactly)
-    return np.where(crossed.any(1), result, np.nan)
+    return np.where(found, result, np.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +16,7 @@ from missdiff_fast.rules.rows import Network, Rows
 from missdiff_fast.rules.rule import Inequality, Rule
 from missdiff_fast.table.schema import Name
 
-_BLOCK = 4_096  # rows at a time
+_BLOCK = 2_048  # rows at a time
 _PASSES = 3
 _COARSE = 17  # values of a column that are tried beside those next to the limits
 # Which rules a moved cell keeps: all of them; this one and those that no other cell could keep; or fewer. Values of the
@@ -105,19 +105,23 @@ def _keep(rows: Rows, rule: Rule, network: Network, order: _Order) -> tuple[Rows
     chosen, target = np.full(len(rows), -1), np.full(len(rows), np.nan)
     movable, limits = list(network.movable(rows, rule)), bounds(rows, network)
     for k, (name, where) in enumerate(movable):
-        column, others = rows.columns[name], _movable_beside(rows, name, network)
-        scale = float(column.values[-1] - column.values[0]) or 1.0
-        for own, numbers in _candidates(rows, name, network, *limits[name]):
-            tried = derive(rows.moved(name, where, numbers).settled(name, where), network)
-            all_hold, enough = _verdicts(tried, rule, network, others)
-            enough &= (numbers >= limits[name][0]) & (numbers <= limits[name][1])
-            kind = "own" if own else "other"
-            new = np.where(enough, order.index(("enough", kind)), _NONE)
-            new = np.where(all_hold, order.index(("all", kind)), new)
-            apart = np.abs(numbers - rows.numbers[name]) / scale
-            better = where & ~np.isnan(numbers) & ((new < tier) | ((new == tier) & (apart < cost))) & (new < _NONE)
-            tier, cost = np.where(better, new, tier), np.where(better, apart, cost)
-            chosen, target = np.where(better, k, chosen), np.where(better, numbers, target)
+        candidates = list(_candidates(rows, name, network, *limits[name]))
+        numbers, own = np.stack([one for _, one in candidates]), np.array([[kind] for kind, _ in candidates])
+        all_hold, enough = _verdicts(rows, name, where, numbers, rule, network)
+        enough &= (numbers >= limits[name][0]) & (numbers <= limits[name][1])
+        tiers = np.full(numbers.shape, _NONE)
+        for kept, which in ((enough, "enough"), (all_hold, "all")):
+            places = np.where(own, order.index((which, "own")), order.index((which, "other")))
+            tiers = np.where(kept & where & ~np.isnan(numbers), places, tiers)
+        new = tiers.min(0)
+        scale = float(rows.columns[name].values[-1] - rows.columns[name].values[0]) or 1.0
+        apart = np.where(tiers == new, np.abs(numbers - rows.numbers[name]) / scale, np.inf)
+        best = np.nanargmin(np.where(np.isnan(apart), np.inf, apart), 0)
+        nearest = apart[best, np.arange(len(rows))]
+        better = (new < _NONE) & ((new < tier) | ((new == tier) & (nearest < cost)))
+        tier, cost = np.where(better, new, tier), np.where(better, nearest, cost)
+        chosen = np.where(better, k, chosen)
+        target = np.where(better, numbers[best, np.arange(len(rows))], target)
     for k, (name, _) in enumerate(movable):
         rows = rows.moved(name, chosen == k, target).settled(name, chosen == k)
     return derive(rows, network), chosen >= 0
@@ -132,14 +136,26 @@ def _movable_beside(rows: Rows, name: Name, network: Network) -> list[np.ndarray
     ]
 
 
-def _verdicts(rows: Rows, rule: Rule, network: Network, others: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Whether all rules hold in each row, and whether this one does and those that no other cell could keep."""
-    all_hold, enough = np.ones(len(rows), dtype=bool), ~rows.broken(rule)
+def _verdicts(
+    rows: Rows, name: Name, where: np.ndarray, numbers: np.ndarray, rule: Rule, network: Network
+) -> tuple[np.ndarray, np.ndarray]:
+    """What holds where a column is moved to other numbers, ``[K, N]``, in the rows in which it can be.
+
+    Returns
+    -------
+    all_hold, enough : ndarray
+        Whether all rules hold, and whether this one does and those that no other cell could keep: bool ``[K, N]``.
+    """
+    others = _movable_beside(rows, name, network)
+    places = np.tile(np.arange(len(rows)), len(numbers))
+    moved = rows.take(places).moved(name, where[places], numbers.reshape(-1)).settled(name, where[places])
+    tried = derive(moved, network)
+    all_hold, enough = np.ones(len(tried), dtype=bool), ~tried.broken(rule)
     for other, elsewhere in zip(network.parts, others, strict=True):
-        broken = rows.broken(other)
+        broken = tried.broken(other)
         all_hold &= ~broken
-        enough &= ~broken | elsewhere
-    return all_hold, enough
+        enough &= ~broken | elsewhere[places]
+    return all_hold.reshape(numbers.shape), enough.reshape(numbers.shape)
 
 
 def _candidates(

@@ -40,8 +40,8 @@ class PlannedRule:
     >>> import pandas as pd
     >>> from missdiff_fast import MissDiff
     >>> ages = pd.DataFrame({"age": [31, 52, 47, 28] * 30, "since": [12, 60, 3, 5] * 30})
-    >>> MissDiff(rules=["since <= age"]).plan(ages).rules
-    (PlannedRule(rule='since <= age', kind='inequality', rows=120, broken=30, given=True),)
+    >>> MissDiff(rules=["since <= age"]).plan(ages).rules[0]
+    PlannedRule(rule='since <= age', kind='inequality', rows=120, broken=30, given=True)
     """
 
     rule: str
