@@ -15,6 +15,7 @@ from missdiff_fast.config import preset as find_preset
 from missdiff_fast.config.effort import budget_seconds, effort_settings
 from missdiff_fast.errors import DataError, Text, argument_error
 from missdiff_fast.remedies import Argument, LeaveOut
+from missdiff_fast.rules import parse_rules
 from missdiff_fast.table.schema import as_names
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Parameters(BaseEstimator):
         refits: int = 0,
         categorical_columns: Sequence[str | int] | None = None,
         treatments: Mapping[str | int, str] | None = None,
+        rules: Sequence[str] = (),
         missing_values: Sequence[object] = (),
         structural_missing: str | None = None,
         max_categories: int | None = None,
@@ -68,6 +70,7 @@ class Parameters(BaseEstimator):
         self.refits = refits
         self.categorical_columns = categorical_columns
         self.treatments = treatments
+        self.rules = rules
         self.missing_values = missing_values
         self.structural_missing = structural_missing
         self.max_categories = max_categories
@@ -101,6 +104,7 @@ def configure(parameters: Parameters) -> AnyConfig:
         "blocks": ("network.blocks" if default else "network.layers", 0 if default else 1),
         "refine": ("refine.rounds", 0),
     }
+    parse_rules(parameters.rules)
     refits = check_count("refits", parameters.refits, least=0)
     if parameters.max_categories is not None:
         check_count("max_categories", parameters.max_categories, least=2)
@@ -186,6 +190,7 @@ def to_json(parameters: Parameters) -> dict[str, Any]:
     names = as_names(plain["categorical_columns"])
     plain["categorical_columns"] = None if names is None else [_plain(name) for name in names]
     plain["treatments"] = [list(pair) for pair in treatments(parameters).items()]
+    plain["rules"] = list(plain["rules"])
     plain["missing_values"] = [_plain(value) for value in plain["missing_values"] if not pd.isna(value)]
     if plain["settings"] is not None:
         plain["settings"] = {path: _plain(value) for path, value in plain["settings"].items()}
@@ -195,7 +200,7 @@ def to_json(parameters: Parameters) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     """The constructor's arguments from a model file."""
     changed = {"missing_values": tuple(data["missing_values"]), "treatments": dict(data["treatments"]) or None}
-    return {**data, **changed}
+    return {**data, **changed, "rules": tuple(data.get("rules", ()))}
 
 
 def _rounds(refine: object) -> object:

@@ -16,7 +16,7 @@ from missdiff_fast._engine import checkpoint
 from missdiff_fast._engine.backend import Backend, resolve_backend
 from missdiff_fast._engine.device import plain_settings, resolve_device
 from missdiff_fast._engine.history import History
-from missdiff_fast._engine.random import RandomState, check_seed, derive, make_key
+from missdiff_fast._engine.random import RandomState, check_seed, derive, row_uniform
 from missdiff_fast._estimator import NotFittedError
 from missdiff_fast._frames import Frame, Kind, to_pandas
 from missdiff_fast._inputs import as_frame, refuse_column_names
@@ -33,9 +33,9 @@ from missdiff_fast.config import AnyConfig, Config, from_dict
 from missdiff_fast.errors import DataWarning, argument_error
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
-from missdiff_fast.ops.reference import uniform
 from missdiff_fast.plan import Plan, make_plan, read_treated
 from missdiff_fast.remedies import Do
+from missdiff_fast.rules import Rules, keep_drawn, keep_imputed, learn_rules, load_rules, warn_of_broken
 from missdiff_fast.table import Codec, EncodedTable, TableCells
 from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.conditions import Condition, cells_that_meet, split_conditions
@@ -82,6 +82,11 @@ class MissDiff(Parameters):
         What a column is, where it is not to be found out from its cells: "continuous", "categorical", "identifier"
         (rows drawn have fresh ones) or "text" (rows drawn lack it), such as ``{"ward_id": "categorical"}``. `plan`
         tells what is found out.
+    rules : sequence of str
+        What holds in all rows that are drawn or imputed: ranges and inequalities such as ``"0 <= age <= 120"`` and
+        ``"admission <= discharge"``, columns that are computed such as ``"bmi = weight / height**2"``, and
+        ``"combinations(ward, hospital)"``, which come only as in the training table. Names that are no Python names go
+        in backticks. Known cells are never changed; a warning tells how many rows break a rule by them.
     missing_values : sequence
         Values that stand for a missing cell beside NaN, None, NaT and pd.NA, such as ``["?"]``.
     structural_missing : str, optional
@@ -131,6 +136,10 @@ class MissDiff(Parameters):
         the share of the others that have the cell.
     frame_kind_ : str
         The kind of frame that `sample` gives, "pandas", "polars" or "pyarrow": the kind that fit saw. It may be set.
+    rules_ : DataFrame
+        The rules, a row for each: ``rule``, ``kind`` ("range", "inequality", "derived" or "combinations"), ``columns``
+        (a list), ``rows``, the training rows in which all of its cells are observed, and ``broken``, those of them that
+        break it.
     feature_names_in_ : ndarray of str
         The names of the columns, if fit got a DataFrame whose names are all strings.
     seed_ : int
@@ -157,9 +166,9 @@ class MissDiff(Parameters):
         Parameters
         ----------
         X : DataFrame or ndarray
-            N rows; missing cells are NaN, null, None, NaT, pd.NA or one of ``missing_values``. A column of texts that are
-            all numbers or limits of measurement, such as ``<0.1``, is one of numbers, with a warning; limits are drawn
-            and filled in as texts.
+            N rows; missing cells are NaN, null, None, NaT, pd.NA or one of ``missing_values``. A column of texts that
+            are all numbers or limits of measurement, such as ``<0.1``, is one of numbers, with a warning; limits are
+            drawn and filled in as texts.
         y : ignored
             Present by scikit-learn's convention. A list of X's columns is refused: ``categorical_columns`` is an
             argument of the constructor.
@@ -189,12 +198,12 @@ class MissDiff(Parameters):
         backend = resolve_backend(self.backend, device)
         X, kind = to_pandas(as_frame(X))
         refuse_column_names(y, X)
-        asides, codec, table, holes = self._encoded(X, seed, backend, config)
+        asides, codec, table, holes, rules = self._encoded(X, seed, backend, config)
         table = table.to(device)
         # Rows without observed cells contribute nothing to the loss.
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
-        self._learn_columns(asides, codec, holes, kind, is_array=is_array)
+        self._learn_columns(asides, codec, holes, rules, kind, is_array=is_array)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
             self._method.fit(table, seed, history, verbose=self.verbose)
@@ -332,7 +341,7 @@ class MissDiff(Parameters):
         if missing and self._holes.any:
             rows = self._incomplete(known, seed, first_row)
             return kind.give(self.asides_.complete(rows, first_row=first_row))
-        return kind.give(self.asides_.complete(self._drawn(known, seed, first_row), frame, first_row=first_row))
+        return kind.give(self.asides_.complete(self._complete(known, seed, first_row), frame, first_row=first_row))
 
     @plain_settings()
     def impute(self, X: Frame | np.ndarray) -> Frame:
@@ -369,7 +378,7 @@ class MissDiff(Parameters):
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
-        filled = self.codec_.settle(filled, cells, recorded=keeps_structural(self))
+        filled = keep_imputed(self._rules, self.codec_, filled, cells, recorded=keeps_structural(self))
         return kind.give(self._filled(X, cells, filled))
 
     @plain_settings()
@@ -417,15 +426,9 @@ class MissDiff(Parameters):
         seeds = [derive(seed, "draws", m) for m in range(num_draws)]
         tables, refits = [], self._method.num_refits
         for m, s in enumerate(seeds):
-            drawn = self._method.draw(
-                known,
-                s,
-                conditional=True,
-                refit=m % refits if refits else None,
-                verbose=self.verbose,
-                desc=f"draw {m + 1}/{num_draws}",
-            )
-            drawn = self._settled(drawn, cells, s, recorded=keeps_structural(self))
+            refit, desc = m % refits if refits else None, f"draw {m + 1}/{num_draws}"
+            recorded = keeps_structural(self)
+            drawn = self._drawn(known, cells, s, recorded=recorded, conditional=True, refit=refit, desc=desc)
             tables.append(kind.give(self._filled(X, cells, drawn)))
         return tables
 
@@ -564,6 +567,7 @@ class MissDiff(Parameters):
         tensors = {f"codec.{name}": tensor for name, tensor in tensors.items()} | self._method.weights()
         tensors |= {f"holes.{name}": tensor for name, tensor in self._holes.tensors().items()}
         kind = self._kind.state()
+        tensors |= {f"rules.{name}": tensor for name, tensor in self._rules.tensors().items()}
         checkpoint.write(
             path,
             ({} if kind is None else {"frame": kind})
@@ -573,6 +577,7 @@ class MissDiff(Parameters):
                 "seed": self.seed_,
                 "array": self._fitted_on_array,
                 "asides": self.asides_.state(),
+                "rules": self._rules.state(),
                 "codec": meta,
                 # Without the seconds, which differ from one fit to the next.
                 "history": {
@@ -620,7 +625,10 @@ class MissDiff(Parameters):
             ops = resolve_backend(backend, model.device_)
             codec = Codec.from_state(meta["codec"], part(tensors, "codec"), ops=ops)
             asides, holes = Asides.from_state(meta["asides"]), Holes.of(codec.columns, part(tensors, "holes"))
-            model._learn_columns(asides, codec, holes, Kind.from_state(meta.get("frame")), is_array=meta["array"])
+            learnt, theirs = meta.get("rules", ()), part(tensors, "rules")
+            rules = load_rules(model.rules, codec.schema, codec.relations.coders, learnt, theirs)
+            kind = Kind.from_state(meta.get("frame"))
+            model._learn_columns(asides, codec, holes, rules, kind, is_array=meta["array"])
             model.history_ = _history(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)
@@ -676,6 +684,24 @@ class MissDiff(Parameters):
         if not hasattr(self, "codec_"):
             raise AttributeError("relations_ is known after fit")
         return self.codec_.relations.frame()
+
+    @property
+    def rules_(self) -> pd.DataFrame:
+        """The rules, a row for each; see the class.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"age": [31, 52, None, 47] * 8, "since": [12, 50, 3, None] * 8})
+        >>> model = MissDiff(rules=["0 <= since <= age"], steps=2, random_state=0).fit(table)
+        >>> model.rules_[["rule", "broken"]].values.tolist()
+        [['0 <= since <= age', 0]]
+        >>> rows = model.sample(50)
+        >>> bool((rows["since"] <= rows["age"]).all())
+        True
+        """
+        if not hasattr(self, "_rules"):
+            raise AttributeError("rules_ is known after fit")
+        return self._rules.frame()
 
     @property
     def set_aside_(self) -> pd.DataFrame:
@@ -749,16 +775,15 @@ class MissDiff(Parameters):
 
         def draw(start: int, number: int) -> pd.DataFrame:
             frame = without_order(given_frame(number, given, self.columns_))
-            return self._drawn(self.codec_.read(self.asides_.learnt(frame), partial=True), of_rows, start)
+            return self._complete(self.codec_.read(self.asides_.learnt(frame), partial=True), of_rows, start)
 
-        cells = cells_that_meet(conditions, draw, _uniform(of_rows, first_row, len(fixed)))
+        cells = cells_that_meet(conditions, draw, row_uniform(of_rows, first_row, len(fixed)))
         return pd.concat([fixed, cells], axis=1)
 
-    def _drawn(self, known: TableCells, seed: int, first_row: int) -> pd.DataFrame:
+    def _complete(self, known: TableCells, seed: int, first_row: int) -> pd.DataFrame:
         """Rows of the learnt columns with these known cells, complete but for structural holes."""
         encoded = self.codec_.encode(known).to(self.device_)
-        drawn = self._method.draw(encoded, seed, first_row=first_row, verbose=self.verbose)
-        drawn = self._settled(drawn, known, seed, first_row)
+        drawn = self._drawn(encoded, known, seed, first_row)
         structural = self._structural(drawn, known)
         if known.columns:
             drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
@@ -773,12 +798,11 @@ class MissDiff(Parameters):
             problem = f"the holes of {alone}, which have one value each, do not depend on the values of other columns"
             remedy = Do("to keep what they tell, give the blank a value of its own, such as 'no', before fit")
             warnings.warn(DataWarning("holes", problem, columns=alone, remedy=remedy, joint="; "), stacklevel=3)
-        holes = self._holes.draw(_uniform(derive(seed, "holes"), first_row, len(known)))
+        holes = self._holes.draw(row_uniform(derive(seed, "holes"), first_row, len(known)))
         # Without that network no row of the table has both cells and holes; see `_has_incomplete_rows`.
         hidden = self.codec_.missing(holes) if self._method.draws_holes else None
         encoded = self.codec_.encode(known).to(self.device_)
-        drawn = self._method.draw(encoded, seed, first_row=first_row, hidden=hidden, verbose=self.verbose)
-        rows = self.codec_.written(self._settled(drawn, known, seed, first_row, holes))
+        rows = self.codec_.written(self._drawn(encoded, known, seed, first_row, holes, hidden))
         return self._holes.blank(rows, holes)
 
     def _has_incomplete_rows(self) -> bool:
@@ -788,8 +812,8 @@ class MissDiff(Parameters):
 
     def _encoded(
         self, X: pd.DataFrame, seed: int, backend: Backend, config: AnyConfig
-    ) -> tuple[Asides, Codec, EncodedTable, Holes]:
-        """Learn columns and holes, and encode the rows; the cells are freed on return: training does not need them."""
+    ) -> tuple[Asides, Codec, EncodedTable, Holes, Rules]:
+        """Learn columns, holes and rules, and encode the rows; the cells, which training does not need, are freed."""
         cells, asides = read_treated(self, X)
         asides.check_any_learnt()
         asides.warn(treatments(self))
@@ -805,23 +829,34 @@ class MissDiff(Parameters):
         )
         if self.structural_missing is None:
             codec.structural.warn()
+        aside = {name: one.kind for name, one in asides.found.items()}
+        rules = learn_rules(self.rules, codec.schema, codec.relations.coders, cells, aside)
+        warn_of_broken(rules)
         table = codec.encode(cells, seed=derive(seed, "encode"), verbose=self.verbose)
-        return asides, codec, table, Holes.learn(cells, derive(seed, "holes"))
+        return asides, codec, table, Holes.learn(cells, derive(seed, "holes")), rules
 
-    def _settled(
+    def _drawn(
         self,
-        drawn: pd.DataFrame,
+        encoded: EncodedTable,
         known: TableCells,
         seed: int,
         first_row: int = 0,
         holes: pd.DataFrame | None = None,
+        hidden: torch.Tensor | None = None,
         *,
         recorded: bool = False,
+        **how: Any,
     ) -> pd.DataFrame:
-        """Drawn rows in which the codec's relations hold; arguments as those of `Codec.settle`."""
-        found = bool(self.codec_.relations.found)
-        chosen = _uniform(derive(seed, "settle"), first_row, len(drawn)) if found else None
-        return self.codec_.settle(drawn, known, chosen, holes, recorded=recorded)
+        """Drawn rows in which the codec's relations and the rules hold; ``how`` are arguments of `Method.draw`."""
+
+        def draw(seed: int, rows: slice) -> pd.DataFrame:
+            first, own = first_row + rows.start, None if hidden is None else hidden[rows]
+            part = encoded.rows(rows)
+            return self._method.draw(part, seed, first_row=first, hidden=own, verbose=self.verbose, **how)
+
+        return keep_drawn(
+            self._rules, self.codec_, draw, known, seed, first_row=first_row, holes=holes, recorded=recorded
+        )
 
     def _structural(self, drawn: pd.DataFrame, known: TableCells) -> dict[str | int, np.ndarray]:
         """Of the columns with structural holes, the cells of drawn rows that are to stay such: bool ``[N]`` each."""
@@ -833,9 +868,10 @@ class MissDiff(Parameters):
         filled = self.codec_.fill(cells, drawn, verbose=self.verbose)
         return self.asides_.carry(self.codec_.structural.blank(filled, structural), X)
 
-    def _learn_columns(self, asides: Asides, codec: Codec, holes: Holes, kind: Kind, *, is_array: bool) -> None:
-        self.asides_, self.codec_, self._holes = asides, codec, holes
-        self._kind = kind
+    def _learn_columns(
+        self, asides: Asides, codec: Codec, holes: Holes, rules: Rules, kind: Kind, *, is_array: bool
+    ) -> None:
+        self.asides_, self.codec_, self._holes, self._rules, self._kind = asides, codec, holes, rules, kind
         self.columns_, self.n_features_in_ = list(asides.columns), len(asides.columns)
         self._fitted_on_array = is_array
         vars(self).pop("feature_names_in_", None)
@@ -849,11 +885,6 @@ class MissDiff(Parameters):
     def _frame(self, X: Frame | np.ndarray) -> tuple[pd.DataFrame, Kind]:
         """X as a frame, and its kind; a model of a frame takes no array, whose columns have no names to be checked."""
         return to_pandas(as_frame(X, self.columns_) if self._fitted_on_array else X)
-
-
-def _uniform(seed: int, first_row: int, number: int) -> np.ndarray:
-    """A uniform number for each row, which depends on the seed and the row's number alone: float32 ``[number]``."""
-    return uniform(torch.arange(first_row, first_row + number), 1, make_key(seed, 0))[:, 0].numpy()
 
 
 def _history(stored: Mapping[str, Any]) -> pd.DataFrame:

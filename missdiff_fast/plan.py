@@ -13,7 +13,8 @@ import pandas as pd
 
 from missdiff_fast._parameters import Parameters, configure, most_categories, treatments
 from missdiff_fast.config import Config
-from missdiff_fast.errors import Structured
+from missdiff_fast.errors import DataError, Structured
+from missdiff_fast.rules import PlannedRule, as_text, as_toml, plan_rules
 from missdiff_fast.table import TableCells, read_frame
 from missdiff_fast.table.aside import TREATMENTS, Asides
 from missdiff_fast.table.cells import ColumnCells
@@ -23,7 +24,7 @@ from missdiff_fast.table.identifiers import looks_like_date, words
 from missdiff_fast.table.learning import learn_columns
 from missdiff_fast.table.limit_notes import limit_counts
 from missdiff_fast.table.odd_texts import listed, looks_numeric, texts_among_numbers
-from missdiff_fast.table.relations import find_relations
+from missdiff_fast.table.relations import Relation, find_relations
 from missdiff_fast.table.schema import Name, as_names
 from missdiff_fast.table.structural import StructuralHoles, find_structural
 
@@ -83,6 +84,8 @@ class Plan:
         Its columns, in its order.
     refusal : str
         Why `fit` would raise for the table as a whole, such as that no column is left to learn; empty if it would not.
+    rules : tuple of PlannedRule
+        The rules that were given, and after them those that hold in the table and are offered.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class Plan:
     rows: int
     columns: tuple[PlannedColumn, ...]
     refusal: str = ""
+    rules: tuple[PlannedRule, ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """A row for each column: ``column``, ``dtype``, ``missing``, ``distinct``, ``treatment`` and ``warnings``."""
@@ -116,13 +120,17 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as what JSON holds."""
         columns = [{**asdict(one), "warnings": list(one.warnings)} for one in self.columns]
-        return {"rows": self.rows, "refusal": self.refusal, "columns": columns}
+        rules = [asdict(one) for one in self.rules]
+        return {"rows": self.rows, "refusal": self.refusal, "columns": columns, "rules": rules}
 
     def to_toml(self, options: Mapping[str, Any] | None = None) -> str:
-        """The treatments as a file for ``missdiff fit --config``; ``options`` of that command come first in it."""
+        """Treatments and rules as a file for ``missdiff fit --config``; ``options`` of that command come first in it.
+
+        Rules that are offered, and were not given, are comments.
+        """
         lines = ["# Written by 'missdiff plan'. Change what is wrong, and pass the file to 'missdiff fit --config'."]
         lines += [f"{name} = {_toml(value)}" for name, value in (options or {}).items()]
-        lines += ["", "[treatments]"]
+        lines += [*as_toml(self.rules), "", "[treatments]"]
         for one in self.columns:
             set_here = one.treatment in TREATMENTS
             line = f"{'' if set_here else '# '}{_toml(str(one.column))} = {_toml(one.treatment)}"
@@ -137,7 +145,8 @@ class Plan:
         frame["warnings"] = ["; ".join(found) or "-" for found in frame["warnings"]]
         table = frame.to_string(index=False, max_colwidth=None) if len(frame) else ""
         refusal = f"\na fit would be refused: {self.refusal}" if self.refusal else ""
-        return f"{self.rows:,} rows, {len(self.columns)} columns\n{table}{refusal}"
+        rules = f"\n\n{as_text(self.rules)}" if self.rules else ""
+        return f"{self.rows:,} rows, {len(self.columns)} columns\n{table}{refusal}{rules}"
 
 
 def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCells, Asides]:
@@ -161,8 +170,9 @@ def read_treated(parameters: Parameters, frame: pd.DataFrame) -> tuple[TableCell
 def make_plan(parameters: Parameters, frame: pd.DataFrame, dtype: Callable[[Name, str], str]) -> Plan:
     """See `missdiff_fast.MissDiff.plan`; ``dtype`` names a column's in the user's frame, given its name in pandas."""
     cells, asides = read_treated(parameters, frame)
-    kinds, notes, refused = _learn(parameters, cells.without(asides.found))
-    kinds |= {name: aside.kind for name, aside in asides.found.items()}
+    others = {name: aside.kind for name, aside in asides.found.items()}
+    kinds, notes, refused, rules = _learn(parameters, cells.without(asides.found), others)
+    kinds |= others
     planned = []
     for name in asides.columns:
         column, treatment = cells.found.get(name), kinds.get(name, "refused")
@@ -176,16 +186,26 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame, dtype: Callable[[Name
         warnings += notes.get(name, [])
         kind = dtype(name, str(frame[name].dtype))
         planned.append(PlannedColumn(name, kind, missing, distinct, treatment, tuple(warnings)))
-    refusal = "" if planned and len(frame) else "the table is empty"
+    refusal = ("" if isinstance(rules, tuple) else rules) if planned and len(frame) else "the table is empty"
     try:
         asides.check_any_learnt()
     except ValueError as error:
         refusal = refusal or str(error)
-    return Plan(len(frame), tuple(planned), refusal)
+    return Plan(len(frame), tuple(planned), refusal, rules if isinstance(rules, tuple) else ())
 
 
-def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], dict[Name, list[str]], dict[Name, str]]:
-    """The kinds of the columns that can be learnt, what others tell of a column, and the refusals."""
+def _learn(
+    parameters: Parameters, cells: TableCells, others: Mapping[Name, str]
+) -> tuple[dict[Name, str], dict[Name, list[str]], dict[Name, str], tuple[PlannedRule, ...] | str]:
+    """What is learnt of a table.
+
+    Returns
+    -------
+    kinds, notes, refused : dict
+        By name: the kinds of the columns that can be learnt, what others tell of a column, and why it is refused.
+    rules : tuple of PlannedRule or str
+        The rules, or why they are refused.
+    """
     refused: dict[Name, str] = {}
     while True:
         try:
@@ -203,17 +223,23 @@ def _learn(parameters: Parameters, cells: TableCells) -> tuple[dict[Name, str], 
             refused |= found
             cells = cells.without(found)
         except ValueError as error:  # nothing is left that varies
-            return {}, {}, refused | {name: str(error) for name in cells.columns}
-    config, notes = configure(parameters), dict[Name, list[str]]()
+            return {}, {}, refused | {name: str(error) for name in cells.columns}, ()
+    config, relations, named = configure(parameters), list[Relation](), dict(zip(schema.names, coders, strict=True))
+    notes = dict[Name, list[str]]()
     if isinstance(config, Config):
-        named = dict(zip(schema.names, coders, strict=True))
-        if config.relations.enabled:
-            for relation in find_relations(cells, schema, named):
-                notes.setdefault(relation.column, []).append(f"follows from others: {relation.formula}")
+        relations = find_relations(cells, schema, named) if config.relations.enabled else []
         structural = StructuralHoles(schema, named, find_structural(cells, schema, named))
-        for one in structural.found:
-            notes.setdefault(one.column, []).append(structural.text(one))
-    return {column.name: column.kind for column in schema}, notes, refused
+        for one in relations:
+            notes.setdefault(one.column, []).append(f"follows from others: {one.formula}")
+        for hole in structural.found:
+            notes.setdefault(hole.column, []).append(structural.text(hole))
+    rules: tuple[PlannedRule, ...] | str
+    try:
+        out = {**others, **dict.fromkeys(refused, "refused")}
+        rules = plan_rules(parameters.rules, schema, named, cells, relations, out)
+    except DataError as error:
+        rules = str(error)
+    return {column.name: column.kind for column in schema}, notes, refused, rules
 
 
 def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:

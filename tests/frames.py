@@ -73,11 +73,18 @@ def _with_hole(column: pd.Series) -> pd.Series:
     return column
 
 
-def fit_codec(frame: pd.DataFrame, *, max_categories: int = 100, verbose: bool = False, **options: Any) -> Codec:
+def fit_codec(
+    frame: pd.DataFrame,
+    *,
+    max_categories: int = 100,
+    relations: bool = False,
+    verbose: bool = False,
+    **options: Any,
+) -> Codec:
     """A codec that learnt a frame, with the options of `read_frame`."""
     ops = resolve_backend("auto", torch.device("cpu"))
     cells = read_frame(frame, verbose=verbose, **options)
-    return Codec.fit(cells, ops=ops, max_categories=max_categories, verbose=verbose)
+    return Codec.fit(cells, ops=ops, max_categories=max_categories, relations=relations, verbose=verbose)
 
 
 def encode(codec: Codec, frame: pd.DataFrame, *, seed: int | None = None, **options: Any) -> EncodedTable:

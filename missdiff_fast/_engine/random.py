@@ -13,9 +13,9 @@ from torch import Tensor
 
 from missdiff_fast._engine.device import to_device
 from missdiff_fast.errors import argument_error, argument_type_error
-from missdiff_fast.ops.reference import make_key
+from missdiff_fast.ops.reference import make_key, uniform
 
-__all__ = ["RandomState", "check_seed", "derive", "make_key", "make_keys", "seeded"]
+__all__ = ["RandomState", "check_seed", "derive", "make_key", "make_keys", "row_uniform", "seeded"]
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
@@ -47,6 +47,7 @@ _PURPOSES = (
     "correlate",
     "holes",
     "conditions",
+    "redraw",
 )
 _LOCK = threading.Lock()
 
@@ -84,6 +85,11 @@ def make_keys(seed: int, steps: int, device: torch.device) -> Tensor:
     keys = make_key(seed, 0).repeat(steps, 1)
     keys[:, 1] = torch.arange(steps)
     return to_device(keys, device)
+
+
+def row_uniform(seed: int, first_row: int, number: int) -> np.ndarray:
+    """A uniform number for each row, which depends on the seed and the row's number alone: float32 ``[number]``."""
+    return uniform(torch.arange(first_row, first_row + number), 1, make_key(seed, 0))[:, 0].numpy()
 
 
 def shuffled(number: int, seed: int) -> Tensor:

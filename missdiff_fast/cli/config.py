@@ -17,15 +17,17 @@ else:
 
 # Tables whose entries are values of a repeatable option, NAME=VALUE.
 _TABLES = {"treatments": "--treat", "settings": "--setting"}
-_ON_THE_COMMAND_LINE = ("config", "debug", "help", "output", "setting", "treat")
+_LISTS = {"rules": "--rule"}  # keys that are not named as their repeatable option
+_ON_THE_COMMAND_LINE = ("config", "debug", "help", "output", "rule", "setting", "treat")
 _RIVALS = dict.fromkeys(("steps", "budget", "epochs"), ("steps", "budget", "epochs"))  # of which one can be given
 
 
 def apply_config(args: argparse.Namespace) -> None:
     """Give the options that the command line leaves out the values that ``args.config`` has.
 
-    The keys are the names of the options, such as ``missing-values``. The tables ``treatments`` and ``settings`` hold
-    the values of --treat and --setting. Lists are joined with those of the command line, whose options count more.
+    The keys are the names of the options, such as ``missing-values``, and ``rules``, the list of those of --rule. The
+    tables ``treatments`` and ``settings`` hold the values of --treat and --setting. Lists are joined with those of the
+    command line, whose options count more.
 
     Raises
     ------
@@ -47,10 +49,10 @@ def apply_config(args: argparse.Namespace) -> None:
     left_out = {*here.get("categorical", ()), *here.get("drop", ())}
     taken: dict[str, str] = {}
     for key, value in config.items():
-        option = _TABLES.get(key, f"--{key}")
+        option = _TABLES.get(key) or _LISTS.get(key, f"--{key}")
         action = args.options.get(option)
         if action is None or key in _ON_THE_COMMAND_LINE:
-            known = sorted(name[2:] for name in args.options if name.startswith("--"))
+            known = sorted([*_LISTS, *(name[2:] for name in args.options if name.startswith("--"))])
             raise UserError(
                 f"--config {path}: {key!r} is no option of a file; the file can have the tables "
                 f"{' and '.join(_TABLES)}, and {', '.join(name for name in known if name not in _ON_THE_COMMAND_LINE)}"

@@ -19,6 +19,7 @@ _OPTIONS = {
     "models": "--model",
     "n_jobs": "--jobs",
     "random_state": "--seed",
+    "rules": "--rule",
     "skip_lines": "--skip-line",
     "treatments": "--treat",
 }

@@ -107,6 +107,19 @@ def add_structural(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add the option of rules, which a file of options calls ``rules``."""
+    parser.add_argument(
+        "--rule",
+        dest="rules",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="what holds in all rows drawn or imputed, such as '0 <= age <= 120', 'admission <= discharge', "
+        "'bmi = weight / height**2' or 'combinations(ward, hospital)' (repeatable)",
+    )
+
+
 def add_device(group: argparse._ActionsContainer) -> None:
     """Add the options that choose the device and the backend."""
     group.add_argument("--device", default="auto", help="auto, cpu or cuda")

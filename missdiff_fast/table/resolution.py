@@ -201,10 +201,14 @@ class Resolution:
         """Integer keys at this distance from the centre, clipped and rounded to the step."""
         dtype = np.dtype(self.key_dtype)
         keys = self._wide_raw(apart, dtype) if self._wide else self._exact_raw(apart, dtype)
-        if self.step > 1:
-            local = _to_local(keys, self.zone, self.unit)
-            keys = _from_local((local + self.step // 2) // self.step * self.step, self.zone, self.unit)
-        return np.clip(keys, dtype.type(self.least), dtype.type(self.greatest))
+        return np.clip(self.to_step(keys), dtype.type(self.least), dtype.type(self.greatest))
+
+    def to_step(self, keys: np.ndarray) -> np.ndarray:
+        """Integer keys rounded to the step, in local time, wherever they lie."""
+        if self.step == 1:
+            return keys
+        local = _to_local(keys, self.zone, self.unit)
+        return _from_local((local + self.step // 2) // self.step * self.step, self.zone, self.unit)
 
     def _exact_raw(self, apart: np.ndarray, dtype: np.dtype) -> np.ndarray:
         low, high = int(self.least) - int(self.centre), int(self.greatest) - int(self.centre)

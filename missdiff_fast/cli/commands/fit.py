@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from missdiff_fast.cli.config import apply_config
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.json_output import add_json, print_json
-from missdiff_fast.cli.options import INPUTS, add_columns, add_device, add_quiet, add_reading, add_structural
+from missdiff_fast.cli.options import INPUTS, add_columns, add_device, add_quiet, add_reading, add_rules, add_structural
 from missdiff_fast.cli.places import read_place
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     add_reading(parser)
     add_columns(parser)
     add_structural(parser)
+    add_rules(parser)
     training = parser.add_argument_group("training (the defaults suit most tables)")
     training.add_argument(
         "--preset", default="default", help="default, or paper for MissDiff as published, which is slow"
@@ -120,6 +121,7 @@ def run(args: argparse.Namespace) -> None:
         refine=args.refine,
         refits=args.refits,
         structural_missing=args.structural_missing,
+        rules=args.rules,
         verbose=not args.quiet,
         settings=settings,
         **columns,

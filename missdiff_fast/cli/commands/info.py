@@ -87,6 +87,9 @@ def run(args: argparse.Namespace) -> None:
     structural = model.codec_.structural.texts()
     if structural:
         show("\n".join(["", "holes that another column explains:", *structural]))
+    if len(model.rules_):
+        rules = model.rules_[["rule", "kind", "rows", "broken"]]
+        show(f"\nrules, and the training rows that break them:\n{rules.to_string(index=False, max_colwidth=None)}")
 
 
 def _write_metadata(model: MissDiff, path: Path) -> None:
@@ -108,6 +111,8 @@ def describe(model: MissDiff) -> dict[str, Any]:
         "columns": [{**one, "categories": one["categories"] or None} for one in records(columns)],
         "training": records(model.training_),
         "relations": records(model.relations_),
+        "structural": records(model.structural_),
+        "rules": records(model.rules_),
         "set_aside": records(model.set_aside_),
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from missdiff_fast._output import show
 from missdiff_fast.cli.json_output import add_json, print_json
-from missdiff_fast.cli.options import INPUTS, add_columns, add_reading
+from missdiff_fast.cli.options import INPUTS, add_columns, add_reading, add_rules
 from missdiff_fast.cli.places import read_place
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     add_json(parser, "the plan")
     add_reading(parser)
     add_columns(parser)
+    add_rules(parser)
     parser.add_argument("--preset", default="default", help="the preset of the fit, default or paper")
 
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.model import MissDiff
     from missdiff_fast.table.atomic import write_atomically
 
-    plan = MissDiff(preset=args.preset, **columns).plan(frame)
+    plan = MissDiff(preset=args.preset, rules=args.rules, **columns).plan(frame)
     if args.output is not None:
         with write_atomically(args.output) as temporary:
             temporary.write_text(plan.to_toml(_given(args)), encoding="utf-8")

@@ -15,15 +15,15 @@ from missdiff_fast.table.schema import Name
 
 
 class HoleSettling(Settling):
-    """Drawn rows with holes, none of whose cells is known; what was drawn in a hole means nothing.
+    """Drawn rows with holes; what was drawn in a hole means nothing.
 
     A column is computed where its sources are usable: they are there, or follow from cells that are there. Where
     several columns follow from a hole, one of them is kept, and tells what the others are.
 
     Parameters
     ----------
-    fields, numbers, residuals, uniform
-        As of `Settling`.
+    fields, numbers, fixed, residuals, uniform
+        As of `Settling`; no cell is fixed in rows that are new.
     holes : mapping
         Name to which cells are to be missing, bool ``[N]``.
     """
@@ -32,11 +32,12 @@ class HoleSettling(Settling):
         self,
         fields: Mapping[Name, Field],
         numbers: Mapping[Name, np.ndarray],
+        fixed: Mapping[Name, np.ndarray],
         residuals: Mapping[Name, np.ndarray],
         uniform: np.ndarray | None,
         holes: Mapping[Name, np.ndarray],
     ) -> None:
-        super().__init__(fields, numbers, {n: np.zeros_like(one) for n, one in holes.items()}, residuals, uniform)
+        super().__init__(fields, numbers, fixed, residuals, uniform)
         self.holes, self.usable = holes, {name: ~column for name, column in holes.items()}
 
     def run(self, relations: Sequence[Relation]) -> None:
@@ -59,7 +60,7 @@ class HoleSettling(Settling):
 
     def frame(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """As `Settling.frame`; holes keep what was drawn in them."""
-        self.known = self.holes
+        self.known = {name: self.known[name] | holes for name, holes in self.holes.items()}
         return super().frame(drawn)
 
     def _allowed(self, name: Name, places: np.ndarray, numbers: np.ndarray) -> np.ndarray:

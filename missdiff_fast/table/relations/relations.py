@@ -136,7 +136,7 @@ class Relations:
             settling = Settling(self.fields, numbers, fixed, residuals, uniform)
         else:
             own = {name: holes[name].to_numpy(dtype=bool) for name in self.fields}
-            settling = HoleSettling(self.fields, numbers, residuals, uniform, own)
+            settling = HoleSettling(self.fields, numbers, fixed, residuals, uniform, own)
         settling.run(self.found)
         settled = settling.frame(drawn).drop(columns=list(self._residuals))
         settled.columns = pd.Index([name for name in drawn.columns if name not in self._residuals])  # integers again

@@ -1,0 +1,233 @@
+"""Drawn and imputed rows in which the codec's relations and the user's rules hold."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from missdiff_fast._engine.random import derive as derive_seed
+from missdiff_fast._engine.random import row_uniform
+from missdiff_fast.errors import DataWarning
+from missdiff_fast.remedies import Do
+from missdiff_fast.rules.columns import put
+from missdiff_fast.rules.combining import combine
+from missdiff_fast.rules.deriving import derive
+from missdiff_fast.rules.moving import move
+from missdiff_fast.rules.rows import Rows
+from missdiff_fast.rules.rules import Rules
+from missdiff_fast.table import Codec, TableCells
+from missdiff_fast.table.identifiers import level_outside
+
+_ATTEMPTS = 4  # draws of a row beside the first
+# Parts of a table that are drawn again, and the rows between two that are worth leaving out.
+_MOST_SPANS, _LEAST_GAP = 16, 1_000
+
+Draw = Callable[[int, slice], pd.DataFrame]
+
+
+def keep_drawn(
+    rules: Rules,
+    codec: Codec,
+    draw: Draw,
+    known: TableCells,
+    seed: int,
+    *,
+    first_row: int = 0,
+    holes: pd.DataFrame | None = None,
+    recorded: bool = False,
+) -> pd.DataFrame:
+    """Drawn rows in which relations and rules hold, as far as known cells let them.
+
+    A row that breaks a rule is drawn again, with a seed of its own for each attempt. What is left is moved: impossible
+    combinations to the most similar possible ones, other cells to the nearest value at which the rules hold.
+
+    Parameters
+    ----------
+    rules : Rules
+        The rules.
+    codec : Codec
+        The table's.
+    draw : callable
+        Takes a seed and a slice of the rows, and gives these as `missdiff_fast.table.Codec.decode` does. Row i must
+        depend on (seed, i) alone.
+    known : TableCells
+        The known cells of the rows, N of them, which are never moved.
+    seed : int
+        Of the first draw; row i depends on (seed, i) alone.
+    first_row : int
+        The number i of the first row.
+    holes : DataFrame, optional
+        The cells that are to be missing, bool ``[N, columns]``, in rows without known cells. A rule holds in rows in
+        which all of its cells are there.
+    recorded : bool
+        As of `missdiff_fast.table.Codec.settle`.
+    """
+    part = _Part(codec, known, seed, first_row, holes, recorded)
+    drawn = draw(seed, slice(0, len(known)))
+    frame = part.settled(drawn)
+    if not rules.all:
+        return frame
+    rows = derive(Rows.drawn(rules.columns, frame, known, holes), rules.network)
+    for attempt in range(_ATTEMPTS):
+        unkept = rules.network.unkept(rows)
+        if not unkept.any():
+            break
+        again = derive_seed(seed, "redraw", attempt)
+        for span in spans(unkept):
+            few = part.cut(span, again)
+            other = draw(again, span)
+            settled = few.settled(other)
+            new = derive(Rows.drawn(rules.columns, settled, few.known, few.holes), rules.network)
+            good = unkept[span] & ~rules.network.unkept(new)
+            places = span.start + np.flatnonzero(good)
+            if len(places):
+                rows = rows.with_rows(places, new.take(good))
+                drawn, frame = _put_rows(drawn, places, other[good]), _put_rows(frame, places, settled[good])
+    uniform = row_uniform(derive_seed(seed, "redraw", _ATTEMPTS), first_row, len(known))
+    return _kept(rules, part, rows, drawn, frame, uniform)
+
+
+def keep_imputed(
+    rules: Rules, codec: Codec, filled: pd.DataFrame, known: TableCells, *, recorded: bool = False
+) -> pd.DataFrame:
+    """Rows with one best guess for each missing cell, in which relations and rules hold, as in `keep_drawn`.
+
+    Parameters
+    ----------
+    rules, codec, known
+        As of `keep_drawn`.
+    filled : DataFrame
+        What `missdiff_fast.table.Codec.decode_means` gave.
+    recorded : bool
+        As of `missdiff_fast.table.Codec.settle`.
+    """
+    part = _Part(codec, known, recorded=recorded)
+    frame = part.settled(filled)
+    if not rules.all:
+        return frame
+    rows = derive(Rows.drawn(rules.columns, frame, known, None), rules.network)
+    return _kept(rules, part, rows, filled, frame, None)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Known cells of rows, and what the codec needs to settle these; without a seed nothing is chosen at random."""
+
+    codec: Codec
+    known: TableCells
+    seed: int | None = None
+    first_row: int = 0
+    holes: pd.DataFrame | None = None
+    recorded: bool = False
+
+    def settled(self, drawn: pd.DataFrame) -> pd.DataFrame:
+        """Drawn rows in which the relations hold."""
+        uniform = None
+        if self.seed is not None and self.codec.relations.found:
+            uniform = row_uniform(derive_seed(self.seed, "settle"), self.first_row, len(drawn))
+        return self.codec.settle(drawn, self.known, uniform, self.holes, recorded=self.recorded)
+
+    def cut(self, span: slice, seed: int) -> _Part:
+        """Some of the rows, with another seed."""
+        holes = None if self.holes is None else self.holes[span]
+        known = _take(self.known, np.arange(span.start, span.stop))
+        return replace(self, known=known, seed=seed, first_row=self.first_row + span.start, holes=holes)
+
+
+def spans(wanted: np.ndarray, most: int = _MOST_SPANS, gap: int = _LEAST_GAP) -> list[slice]:
+    """Slices that together hold all wanted rows, at most so many; the widest gaps between these are left out.
+
+    Examples
+    --------
+    >>> spans(np.array([0, 1, 0, 1, 0, 0, 0, 1, 1], dtype=bool), most=2, gap=1)
+    [slice(1, 4, None), slice(7, 9, None)]
+    """
+    places = np.flatnonzero(wanted)
+    gaps = np.diff(places)
+    order = np.argsort(-gaps, kind="stable")[: most - 1]
+    ends = np.sort(order[gaps[order] > gap])
+    starts, stops = np.append(places[0], places[ends + 1]), np.append(places[ends], places[-1]) + 1
+    return [slice(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
+
+
+def _kept(
+    rules: Rules, part: _Part, rows: Rows, drawn: pd.DataFrame, frame: pd.DataFrame, uniform: np.ndarray | None
+) -> pd.DataFrame:
+    """The frame with cells moved so that the rules hold; the relations are settled again in the rows that changed."""
+    unkept = np.flatnonzero(rules.network.unkept(rows))
+    if len(unkept):
+        few = combine(rows.take(unkept), rules.network, None if uniform is None else uniform[unkept])
+        rows = rows.with_rows(unkept, move(derive(few, rules.network), rules.network))
+    original = Rows.drawn(rules.columns, frame, part.known, part.holes)
+    _warn(rules, rows, original)
+    frame, changed = frame.copy(deep=False), np.zeros(len(frame), dtype=bool)
+    for name, column in rules.columns.items():
+        moved = original.free[name] & (rows.numbers[name] != original.numbers[name])
+        if moved.any():
+            frame[name] = put(frame[name], moved, column.array(rows.numbers[name][moved]))
+            changed |= moved
+    if not changed.any() or not part.codec.relations.found:
+        return frame
+    return _settled_again(rules, part, drawn, frame, np.flatnonzero(changed), uniform)
+
+
+def _settled_again(
+    rules: Rules, part: _Part, drawn: pd.DataFrame, frame: pd.DataFrame, places: np.ndarray, uniform: np.ndarray | None
+) -> pd.DataFrame:
+    """The frame with the relations settled in some rows, in which the cells that rules name count as known."""
+    holes = None if part.holes is None else part.holes.iloc[places]
+    known, drawn = _take(part.known, places), drawn.iloc[places].copy(deep=False)
+    found = dict(known.found)
+    for name, column in rules.columns.items():
+        drawn[name] = frame[name].iloc[places].array
+        missing = np.zeros(len(places), dtype=bool) if holes is None else holes[name].to_numpy(dtype=bool)
+        seen = known.observed(name)
+        cells = column.cells(drawn[name], missing)
+        if seen is not None:  # the frame has the nearest values of the column there
+            cells = replace(cells, keys=np.where(seen.missing, cells.keys, seen.per_cell()))
+        found[name] = cells
+    settled = part.codec.settle(drawn, replace(known, found=found), None if uniform is None else uniform[places], holes)
+    others = [name for name in settled.columns if name not in rules.columns]
+    return _put_rows(frame, places, settled[others])
+
+
+def _put_rows(frame: pd.DataFrame, places: np.ndarray, rows: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the cells of other rows in some places."""
+    result = frame.copy(deep=False)
+    for name in rows.columns:
+        result[name] = put(result[name], places, rows[name].array)
+    return result
+
+
+def _take(cells: TableCells, places: np.ndarray) -> TableCells:
+    """The cells of some rows."""
+    found = {name: column.take(places) for name, column in cells.found.items()}
+    return replace(cells, frame=cells.frame.iloc[places], found=found)
+
+
+def _warn(rules: Rules, rows: Rows, original: Rows) -> None:
+    """Warn of rules that do not hold, at the line outside of this package that called."""
+    told, names = list[str](), dict[object, None]()
+    for rule in rules.all:
+        broken = rows.broken(rule)
+        if not broken.any():
+            continue
+        drawn = np.logical_or.reduce([original.free[name] for name in rule.columns])
+        for count, why in (
+            (int((broken & ~drawn).sum()), "by known cells alone"),
+            (int((broken & drawn).sum()), "where no value that could be found keeps it beside the known cells"),
+        ):
+            if count:
+                told.append(f"{rule.text!r} in {count:,} row{'s' * (count > 1)}, {why}")
+                names |= dict.fromkeys(rule.columns)
+    if told:
+        problem = f"rows that break a rule are left so: {'; '.join(told)}"
+        remedy = Do("look at the known cells of these rows")
+        columns = [name for name in names if isinstance(name, (str, int))]
+        warnings.warn(
+            DataWarning("rules", problem, columns=columns, remedy=remedy, joint=": "), stacklevel=level_outside()
+        )
