@@ -191,7 +191,7 @@ class TestExcel:
         told = refused(capsys, "plan", tmp_path / "t.csv", "--sheet", "x")
         assert told == "--sheet is for Excel, and t.csv is delimited text: leave out --sheet"
 
-    @pytest.mark.filterwarnings("ignore:t.xlsx holds")
+    @pytest.mark.filterwarnings("ignore:.*xlsx holds")
     def test_ugly_sheets(self, tmp_path: Path) -> None:
         rows: list[list[Any]] = [
             ["report"],
@@ -205,6 +205,12 @@ class TestExcel:
             [None, None],
         ]
         path = self.workbook(tmp_path / "t.xlsx", {"s": rows})
+        titled = self.workbook(tmp_path / "u.xlsx", {"s": [["report"], [], ["a", "b", "c"], [1, 2, 3], [4, 5, 6]]})
+        with pytest.warns(
+            UserWarning, match=r"2 of 3 columns have no name .*; if row 3 has the names, pass skip_rows=2"
+        ):
+            read_table(titled)
+        assert read_table(titled, skip_rows=2).to_dict("list") == {"a": [1, 4], "b": [2, 5], "c": [3, 6]}
         frame = read_table(path, skip_rows=1, skip_lines=[4])
         assert list(frame.columns) == ["id", "crp", "at", "x"]
         assert frame["id"].tolist() == ["007", "12", "13", None]

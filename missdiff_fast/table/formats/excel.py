@@ -87,8 +87,15 @@ def _cell(cell: Any) -> _Cell:
     if isinstance(value, str):
         value = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value) if "_x" in value else value
         # An apostrophe before a text tells that it is one.
-        return _Cell(value, quoted=bool(cell.style_array.quotePrefix)) if value.strip() in _WORDS else _Cell(value)
+        return _Cell(value, quoted=_has_apostrophe(cell)) if value.strip() in _WORDS else _Cell(value)
     return _Cell(value)
+
+
+def _has_apostrophe(cell: Any) -> bool:
+    try:
+        return bool(cell.style_array.quotePrefix)
+    except IndexError:  # the file has no styles
+        return False
 
 
 def _with_results(rows: list[list[_Cell]], results: list[list[_Cell]], source: str) -> list[list[_Cell]]:
@@ -154,6 +161,7 @@ def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Rea
     names: list[Any] = list(range(width))
     if options.header is not False:
         names = _names(kept.pop(0), width, source)
+        _warn_of_title(names, kept, rows, source)
     columns: dict[Any, pd.Series] = {}
     mixed: dict[str, list[Any]] = {}
     for place, name in enumerate(names):
@@ -177,6 +185,21 @@ def _names(row: list[_Cell], width: int, source: str) -> list[str]:
     give, skip = Do("give each column a name of its own"), Pass("header", False, when="if that row is no header")
     refuse_twice(names, source, "in its first row", give, skip)
     return names
+
+
+def _warn_of_title(names: list[str], kept: list[list[_Cell]], rows: list[list[_Cell]], source: str) -> None:
+    """Warn if most columns with cells have no name, as below a title."""
+    filled = [
+        place for place, _ in enumerate(names) if any(len(row) > place and row[place].value is not None for row in kept)
+    ]
+    unnamed = [names[place] for place in filled if names[place] == f"Unnamed: {place}"]
+    if 2 * len(unnamed) > len(filled):
+        full = next(
+            (at for at, row in enumerate(rows) if sum(cell.value is not None for cell in row) == len(filled)), 0
+        )
+        problem = f"{source}: {len(unnamed)} of {len(filled)} columns have no name in the first row"
+        remedy = Pass("skip_rows", full, when=f"if row {full + 1} has the names") if full else Do("name them")
+        warnings.warn(DataWarning("header", problem, remedy=remedy, joint="; "), stacklevel=level_outside())
 
 
 def _values(cells: list[_Cell], name: str, options: ReadOptions) -> list[Any]:
