@@ -100,10 +100,10 @@ def test_conditions_that_hardly_any_row_meets():
         return pd.DataFrame({"days": random.exponential(1.0, number)})
 
     with pytest.raises(DataError, match=r"of 131,072 rows drawn, none has 'days' in \(1000, 2000\]: widen") as caught:
-        cells_that_meet([Condition(STAY, pd.Interval(1000, 2000))], draw, np.zeros(3))
+        cells_that_meet([Condition(STAY, pd.Interval(1000, 2000), "'days' in (1000, 2000]")], draw, np.zeros(3))
     assert caught.value.columns == ("days",)
     with pytest.raises(DataError, match=r"\d+ have 'days' in \(9.5, 20\] \(1 in [\d,]+\)"):
-        cells_that_meet([Condition(STAY, pd.Interval(9.5, 20))], draw, np.zeros(3))
+        cells_that_meet([Condition(STAY, pd.Interval(9.5, 20), "'days' in (9.5, 20]")], draw, np.zeros(3))
 
 
 def test_draws_stop_once_enough_rows_meet_the_conditions():
@@ -113,7 +113,7 @@ def test_draws_stop_once_enough_rows_meet_the_conditions():
         calls.append((start, number))
         return pd.DataFrame({"days": np.arange(start, start + number) % 10.0})
 
-    cells = cells_that_meet([Condition(STAY, (3.0,))], draw, np.array([0.0, 0.5, 1 - 2**-24]))
+    cells = cells_that_meet([Condition(STAY, (3.0,), "3 days")], draw, np.array([0.0, 0.5, 1 - 2**-24]))
     assert cells["days"].tolist() == [3.0] * 3
     assert calls == [(0, 4096), (4096, 4096), (8192, 8192)]
 
@@ -169,3 +169,25 @@ def test_a_value_with_a_comma_is_in_quotes():
     codec = MissDiff(steps=2, refine=0, random_state=0).fit(table).codec_
     assert parse_given(codec, 'place in "Ulm, Süd",Bonn') == ("place", ["Ulm, Süd", "Bonn"])
     assert parse_given(codec, "place=Köln..Mitte") == ("place", "Köln..Mitte")
+
+
+def test_limits_of_measurement():
+    random = np.random.default_rng(0)
+    crp = ["<0.5" if one < 0.5 else f"{one:.1f}" for one in random.exponential(2, 600)]
+    model = MissDiff(steps=5, refine=0, random_state=0).fit(pd.DataFrame({"crp": crp, "x": random.normal(size=600)}))
+    assert set(model.sample(50, given={"crp": pd.Interval(0, 1)})["crp"]) <= {
+        "<0.5",
+        *(f"{n / 10:.1f}" for n in range(5, 11)),
+    }
+    assert set(model.sample(20, given={"crp": ["<0.5", 1.0, "1.1"]})["crp"]) == {"<0.5", "1.0", "1.1"}
+    with pytest.raises(DataError, match="column 'crp' has no value '<0.1' among those"):
+        model.sample(5, given={"crp": ["<0.1"]})
+
+
+def test_the_kind_of_frame_stays(model):
+    pytest.importorskip("pyarrow")
+    model.frame_kind_ = "pyarrow"
+    try:
+        assert type(model.sample(3, given={"ward": ["A", "B"]})).__name__ == "Table"
+    finally:
+        model.frame_kind_ = "pandas"

@@ -381,6 +381,11 @@ class Codec:
         """The values of a column that `decode` can return, ascending or in the order of their codes."""
         return as_series(self._coders[column].table)
 
+    def numbers(self, column: Name, cells: pd.Series) -> pd.Series:
+        """The numbers of cells of a column with limits such as ``<0.1``: float64, NaN where missing."""
+        found = self.read(pd.DataFrame({column: cells}), partial=True).found[column]
+        return pd.Series(np.where(found.missing, np.nan, found.per_cell()), index=cells.index)
+
     def check_constants(self, cells: TableCells) -> None:
         """Refuse, by ValueError, an observed value that a constant column never had; absent columns pass."""
         for name in self.schema.constant:

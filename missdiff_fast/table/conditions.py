@@ -29,19 +29,23 @@ class Condition:
     column : Column
         The schema's entry.
     allowed : pandas.Interval or tuple
-        The range, or the values.
+        The range, or the values: of a column with limits such as ``<0.1``, the numbers that these stand for.
+    text : str
+        What messages call it.
+    numbers : callable, optional
+        Gives the numbers of a column with limits of measurement.
 
     Examples
     --------
     >>> column = Column("age", "continuous", np.dtype("int64"), "integer")
-    >>> Condition(column, pd.Interval(60, 80, closed="left")).holds(pd.Series([59, 60, 80])).tolist()
+    >>> Condition(column, pd.Interval(60, 80, closed="left"), "age in [60, 80)").holds(pd.Series([59, 60, 80])).tolist()
     [False, True, False]
-    >>> str(Condition(column, (1, 2)))
-    "'age' in [1, 2]"
     """
 
     column: Column
     allowed: pd.Interval | tuple[Any, ...]
+    text: str
+    numbers: Callable[[pd.Series], pd.Series] | None = None
 
     def holds(self, cells: pd.Series) -> np.ndarray:
         """Which cells of the column, in its learnt dtype, meet the condition: bool ``[N]``; not those that are missing.
@@ -51,6 +55,8 @@ class Condition:
         ValueError
             The ends of the range cannot be compared with the cells.
         """
+        if self.numbers is not None:
+            cells = self.numbers(cells)
         if isinstance(self.allowed, tuple):
             return cells.isin(self.allowed).to_numpy(dtype=bool)
         there = cells.notna().to_numpy()
@@ -69,11 +75,6 @@ class Condition:
             raise DataTypeError("given", problem, columns=[self.column.name], value=interval, remedy=remedy) from None
         result[there] = (above & below).to_numpy(dtype=bool)
         return result
-
-    def __str__(self) -> str:
-        if isinstance(self.allowed, tuple):
-            return f"{self.column.name!r} in {list(self.allowed)}"
-        return f"{self.column.name!r} in {self.allowed}"
 
 
 def split_conditions(given: Mapping[Any, object], codec: Codec) -> tuple[dict[Any, object], list[Condition]]:
@@ -131,7 +132,7 @@ def cells_that_meet(
         drawn, number = drawn + chunk, number + int(meets.sum())
         chunk = min(drawn, _MOST_DRAWN - drawn)
     if number < _LEAST:
-        wanted = " and ".join(map(str, conditions))
+        wanted = " and ".join(one.text for one in conditions)
         share = f"{number:,} have {wanted} (1 in {drawn // number:,})" if number else f"none has {wanted}"
         problem = f"of {drawn:,} rows drawn, {share}"
         remedy = Do("widen the conditions, or give single values, which need no such rows")
@@ -153,12 +154,15 @@ def _range(name: object, interval: pd.Interval, codec: Codec) -> Condition:
         problem = f"column {name!r} holds {column.family}s, which have no range"
         remedy = Do("give a list of its values")
         raise DataTypeError("given", problem, columns=[name], value=interval, remedy=remedy)
-    condition, values = Condition(column, interval), codec.values(column.name)
-    if not condition.holds(values).any():
-        ends = f"{values.min()} to {values.max()}"
-        problem = f"no training row has {condition}; the column has {ends}"
+    values, text = codec.values(column.name), f"{name!r} in {interval}"
+    if not Condition(column, interval, text).holds(values).any():
+        problem = f"no training row has {text}; the column has {values.min()} to {values.max()}"
         raise DataError("given", problem, columns=[name], value=interval, remedy=Do("give a range within"), joint="; ")
-    return condition
+    return Condition(column, interval, text, _reader(column, codec))
+
+
+def _reader(column: Column, codec: Codec) -> Callable[[pd.Series], pd.Series] | None:
+    return None if column.censored is None else lambda cells: codec.numbers(column.name, cells)
 
 
 def _values(name: object, values: list[Any], codec: Codec) -> Condition:
@@ -168,9 +172,12 @@ def _values(name: object, values: list[Any], codec: Codec) -> Condition:
         raise DataError("given", problem, columns=[name], value=values, remedy=Do("give one or more"))
     if column.family == "date":
         values = [one.date() if isinstance(one, datetime.datetime) else one for one in values]
-    known = codec.values(column.name)
-    strange = [one for one in values if not known.isin([one]).any()]
+    known, read, text = codec.values(column.name), _reader(column, codec), f"{name!r} in {values}"
+    shown = values
+    if read is not None:
+        values = read(pd.Series(values, dtype=object)).tolist()
+    strange = [one for one, value in zip(shown, values, strict=True) if not known.isin([value]).any()]
     if strange:
         problem = f"column {name!r} has no value {strange[0]!r} among those that the model draws"
         raise DataError("given", problem, columns=[name], value=strange[0], remedy=Do("leave it out of the list"))
-    return Condition(column, tuple(values))
+    return Condition(column, tuple(values), text, read)
