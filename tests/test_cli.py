@@ -104,7 +104,7 @@ class TestOptions:
             "--learning-rate 0.5 --width 16 --blocks 2 --seed 3 "
             "--device cpu --backend reference --no-refine --refits 4 --missing-values male --missing-values 20 "
             "--categorical ward --drop age --drop patient --max-categories 9 --separator , --decimal . "
-            "--treat sex=text --encoding utf-8 --quiet"
+            "--treat sex=text --rule ward>=10 --encoding utf-8 --quiet"
         )
         assert main(line.split()) == 0
         frame = seen.pop("frame")
@@ -123,6 +123,7 @@ class TestOptions:
             "learning_rate": 0.5,
             "width": 16,
             "blocks": 2,
+            "rules": ["ward>=10"],
             "random_state": 3,
             "device": "cpu",
             "backend": "reference",
