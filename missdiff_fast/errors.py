@@ -7,6 +7,8 @@ Python's wording; `missdiff_fast.cli.errors` has the command's.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ __all__ = [
     "Text",
     "argument_error",
     "argument_type_error",
+    "warn",
 ]
 
 
@@ -195,3 +198,12 @@ def argument_type_error(name: str, rule: str, value: object = None) -> DataTypeE
     "steps must be an integer, got '5'"
     """
     return DataTypeError("argument", Text("{argument} {rule}", argument=Argument(name), rule=rule), value=value)
+
+
+def warn(warning: Warning | str) -> None:
+    """Warn at the line outside of this package that called; a text is a UserWarning."""
+    frame, level = sys._getframe(1), 2
+    ours = ("missdiff_fast", "contextlib")  # which runs methods within `plain_settings`
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in ours:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)

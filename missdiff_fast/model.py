@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from missdiff_fast._parameters import (
     treatments,
 )
 from missdiff_fast.config import AnyConfig, Config, from_dict
-from missdiff_fast.errors import DataWarning, argument_error
+from missdiff_fast.errors import DataWarning, argument_error, warn
 from missdiff_fast.methods import make_method
 from missdiff_fast.methods.base import part
 from missdiff_fast.plan import Plan, make_plan, read_treated
@@ -797,7 +796,7 @@ class MissDiff(Parameters):
         if alone:
             problem = f"the holes of {alone}, which have one value each, do not depend on the values of other columns"
             remedy = Do("to keep what they tell, give the blank a value of its own, such as 'no', before fit")
-            warnings.warn(DataWarning("holes", problem, columns=alone, remedy=remedy, joint="; "), stacklevel=3)
+            warn(DataWarning("holes", problem, columns=alone, remedy=remedy, joint="; "))
         holes = self._holes.draw(row_uniform(derive(seed, "holes"), first_row, len(known)))
         # Without that network no row of the table has both cells and holes; see `_has_incomplete_rows`.
         hidden = self.codec_.missing(holes) if self._method.draws_holes else None

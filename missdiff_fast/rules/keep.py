@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from missdiff_fast._engine.random import derive as derive_seed
 from missdiff_fast._engine.random import row_uniform
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.rules.columns import put
 from missdiff_fast.rules.combining import combine
@@ -20,7 +19,6 @@ from missdiff_fast.rules.moving import move
 from missdiff_fast.rules.rows import Rows
 from missdiff_fast.rules.rules import Rules
 from missdiff_fast.table import Codec, TableCells
-from missdiff_fast.table.identifiers import level_outside
 
 _ATTEMPTS = 4  # draws of a row beside the first
 # Parts of a table that are drawn again, and the rows between two that are worth leaving out.
@@ -228,6 +226,4 @@ def _warn(rules: Rules, rows: Rows, original: Rows) -> None:
         problem = f"rows that break a rule are left so: {'; '.join(told)}"
         remedy = Do("look at the known cells of these rows")
         columns = [name for name in names if isinstance(name, (str, int))]
-        warnings.warn(
-            DataWarning("rules", problem, columns=columns, remedy=remedy, joint=": "), stacklevel=level_outside()
-        )
+        warn(DataWarning("rules", problem, columns=columns, remedy=remedy, joint=": "))

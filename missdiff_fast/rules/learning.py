@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.rules.columns import RuleColumn
 from missdiff_fast.rules.expressions import Expression, Moment, Variable, kind_of, moments, replaced
@@ -22,7 +21,6 @@ from missdiff_fast.rules.rows import Rows
 from missdiff_fast.rules.rule import Combinations, Derived, Inequality, Rule
 from missdiff_fast.rules.rules import Rules, network_of
 from missdiff_fast.table.columns import Coder
-from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 
@@ -88,9 +86,7 @@ def warn_of_broken(rules: Rules) -> None:
         problem = f"the training table breaks rules that rows drawn will keep: {each}"
         names = list(dict.fromkeys(name for rule, _, _ in told for name in rule.columns))
         remedy = Do("look at these rows, as they are learnt too")
-        warnings.warn(
-            DataWarning("rules", problem, columns=names, remedy=remedy, joint="; "), stacklevel=level_outside()
-        )
+        warn(DataWarning("rules", problem, columns=names, remedy=remedy, joint="; "))
 
 
 def _bind(

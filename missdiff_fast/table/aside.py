@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, DataWarning, argument_error
+from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import CapCategories, Convert, Do, Drop, Remedy, Treat
 from missdiff_fast.table.cells import ColumnCells, Markers
 from missdiff_fast.table.columns import are_whole
@@ -26,7 +25,7 @@ from missdiff_fast.table.dtypes import (
 )
 from missdiff_fast.table.fresh import Fresh
 from missdiff_fast.table.given import in_dtype
-from missdiff_fast.table.identifiers import are_identifiers, differ, is_identifier, level_outside
+from missdiff_fast.table.identifiers import are_identifiers, differ, is_identifier
 from missdiff_fast.table.limit_reading import decimal_of
 from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.odd_texts import listed, texts_among_numbers
@@ -182,7 +181,7 @@ class Asides:
         for kind in _WARNINGS:
             columns = [one for one in self.found.values() if one.kind == kind and one.name not in treatments]
             if columns:
-                warnings.warn(_warning(kind, columns), stacklevel=level_outside())
+                warn(_warning(kind, columns))
 
     def learnt(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame's other columns; errors of `missdiff_fast.table.schema.check_frame`."""

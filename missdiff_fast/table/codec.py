@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from types import NoneType
@@ -14,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from missdiff_fast.errors import DataError, DataWarning, argument_type_error
+from missdiff_fast.errors import DataError, DataWarning, argument_type_error, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.atoms import Atoms
 from missdiff_fast.table.cells import Markers
@@ -410,7 +409,7 @@ class Codec:
         if beyond:
             wrong = "given values lie beyond those of the training rows, so the other cells of these rows are a guess"
             problem, remedy = f"{wrong}: {'; '.join(beyond.values())}", Do("check them, and their unit")
-            warnings.warn(DataWarning("range", problem, columns=list(beyond), remedy=remedy, joint="; "), stacklevel=4)
+            warn(DataWarning("range", problem, columns=list(beyond), remedy=remedy, joint="; "))
 
     def _beyond(self, name: Name, cells: TableCells) -> str:
         """The first cell of a column beyond the learnt range, with that range; empty if there is none."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, argument_error
+from missdiff_fast.errors import DataError, argument_error, warn
 from missdiff_fast.remedies import Do, Pass
 from missdiff_fast.table.dates import read_dates, with_forms
 from missdiff_fast.table.dtypes import holds_text
@@ -291,8 +290,6 @@ def _without_empty_columns(
         if header and str(name).startswith("Unnamed: ") and bool(frame[name].isna().all())
     ]
     if empty and len(frame):
-        warnings.warn(
-            f"{source}: empty columns without a name were dropped ({', '.join(map(str, empty))})", stacklevel=5
-        )
+        warn(f"{source}: empty columns without a name were dropped ({', '.join(map(str, empty))})")
         frame = frame.drop(columns=empty)
     return frame

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Pass
 from missdiff_fast.table.fields import MISSING_TEXTS, content, joined, splitter
 from missdiff_fast.table.hints import are_generic
-from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.odd_texts import is_mark, looks_numeric
 from missdiff_fast.table.text_rows import Rows
@@ -61,7 +59,7 @@ def has_header(cells: Cells, source: str) -> bool:
     what = f"{example!r}, as the rows below it do" if not numbers else f"numbers such as {example!r}"
     problem = f"{source}: the first line holds {what} and was read as data: the columns are called 0, 1, 2, ..."
     remedy = Pass("header", True, when="if it is the header")
-    warnings.warn(DataWarning("header", problem, value=example, remedy=remedy, joint="; "), stacklevel=level_outside())
+    warn(DataWarning("header", problem, value=example, remedy=remedy, joint="; "))
     return False
 
 
@@ -97,7 +95,7 @@ def warn_of_labels(lines: Sequence[int], cells: Cells, labels: Sequence[int], so
     if are_generic(cells[0]):
         when = "if it is the header and the line before it is not"
         remedies.insert(0, Pass("skip_rows", skip_rows + 1, when=when))
-    warnings.warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "), stacklevel=level_outside())
+    warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "))
 
 
 def _is_label(text: str) -> bool:

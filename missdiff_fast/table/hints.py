@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 from pandas.api.types import infer_dtype
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
 from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
@@ -29,7 +28,6 @@ from missdiff_fast.table.odd_texts import (
 )
 from missdiff_fast.table.schema import Name
 
-_STACK = 5  # stack level of the caller of read_table
 _PADDED = re.compile(r"[+-]?0\d")
 _MOST_HEADERS = 3  # lines of units, types or labels
 _CATEGORIES = "such texts are categories, and so are the numbers or dates beside them"
@@ -48,7 +46,7 @@ def warn_of_header(frame: pd.DataFrame, source: str) -> None:
     what = f"numbers such as {numbers[0]!r}" if numbers else f"{again[0]!r}, which comes again below it,"
     problem = f"{source}: the first line holds {what} and was read as the header"
     remedy = Pass("header", False, when="if it is not the header")
-    warnings.warn(DataWarning("header", problem, remedy=remedy, joint="; "), stacklevel=_STACK)
+    warn(DataWarning("header", problem, remedy=remedy, joint="; "))
 
 
 def warn_of_marks(frame: pd.DataFrame, source: str, lines: Sequence[int], *, header: bool, skip_rows: int) -> None:
@@ -76,7 +74,7 @@ def warn_of_marks(frame: pd.DataFrame, source: str, lines: Sequence[int], *, hea
             break
     if texts:
         _warn_of_lines(texts[0], source, places, list(map(str, frame.columns)), header=header, skip_rows=skip_rows)
-    _warn_of_texts(found, source, _STACK + 1)
+    _warn_of_texts(found, source)
 
 
 def _warn_of_lines(text: str, source: str, lines: list[int], names: list[str], *, header: bool, skip_rows: int) -> None:
@@ -92,7 +90,7 @@ def _warn_of_lines(text: str, source: str, lines: list[int], names: list[str], *
     elif are_generic(names):
         when = "if it is the header and the line before it is not"
         remedies.insert(0, Pass("skip_rows", skip_rows + 1, when=when))
-    warnings.warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "), stacklevel=_STACK + 1)
+    warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "))
 
 
 def are_generic(names: Sequence[str]) -> bool:
@@ -100,7 +98,7 @@ def are_generic(names: Sequence[str]) -> bool:
     return sum(_GENERIC.fullmatch(name) is not None for name in names) > len(names) / 2
 
 
-def warn_of_texts(frame: pd.DataFrame, source: str, *, marks: bool = False, stacklevel: int = _STACK) -> None:
+def warn_of_texts(frame: pd.DataFrame, source: str, *, marks: bool = False) -> None:
     """Warn of texts among numbers, and of question marks, wherever they are.
 
     With ``marks`` only those are told that are neither words nor codes, as of columns that the user calls categories.
@@ -108,7 +106,7 @@ def warn_of_texts(frame: pd.DataFrame, source: str, *, marks: bool = False, stac
     found = _find_texts(frame)
     if marks:
         found = {name: {text: count for text, count in texts.items() if is_mark(text)} for name, texts in found.items()}
-    _warn_of_texts(found, source, stacklevel)
+    _warn_of_texts(found, source)
 
 
 def _find_texts(frame: pd.DataFrame) -> dict[Any, dict[str, int]]:
@@ -123,17 +121,17 @@ def _find_texts(frame: pd.DataFrame) -> dict[Any, dict[str, int]]:
     return found
 
 
-def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str, stacklevel: int) -> None:
+def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
     """Warn of marks, of other texts that are few in a column, and of those that are too many to be named."""
     words = {name: {text: n for text, n in texts.items() if not is_mark(text)} for name, texts in found.items()}
     few = {name: texts for name, texts in words.items() if len(texts) <= MOST_NAMED}
     marks = {name: {text: n for text, n in texts.items() if is_mark(text)} for name, texts in found.items()}
     for each in (marks, few):
         if any(each.values()):
-            warnings.warn(_few_texts(each, source), stacklevel=stacklevel)
+            warn(_few_texts(each, source))
     many = {name: texts for name, texts in words.items() if name not in few}
     if many:
-        warnings.warn(_many_texts(many, source), stacklevel=stacklevel)
+        warn(_many_texts(many, source))
 
 
 def _few_texts(found: Mapping[Any, dict[str, int]], source: str) -> DataWarning:
@@ -192,7 +190,7 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
                 amounts = "if they are amounts"
                 remedies.append(Do("write one of the numbers with a decimal point", when=amounts))
             warning = DataWarning("unheld", problem, columns=[name], value=cells[0], remedy=remedies)
-            warnings.warn(warning, stacklevel=_STACK)
+            warn(warning)
 
 
 def padded_identifiers(texts: pd.DataFrame) -> list[str]:
@@ -217,7 +215,7 @@ def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
         problem = f"{source}: columns of numbers lose leading zeros ({each}{more})"
         names = [str(name) for name in found]
         remedy = Pass("string_columns", names, goal="read them as text,", when="if they are codes")
-        warnings.warn(DataWarning("zeros", problem, columns=list(found), remedy=remedy), stacklevel=_STACK)
+        warn(DataWarning("zeros", problem, columns=list(found), remedy=remedy))
 
 
 def _columns(names: list[Name]) -> str:

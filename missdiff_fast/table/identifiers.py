@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Drop
 from missdiff_fast.table.columns import are_whole
 from missdiff_fast.table.schema import Name
@@ -125,16 +123,7 @@ def warn_of_identifiers(names: Sequence[Name]) -> None:
         problem = f"column {each} looks like an identifier: its values would stand in synthetic rows"
         remedy = Drop(tuple(names), what="it", when="if it is one")
     warning = DataWarning("identifier", problem, columns=names, remedy=remedy, joint="; ")
-    warnings.warn(warning, stacklevel=level_outside())
-
-
-def level_outside() -> int:
-    """The stack level, seen from the caller, of the first frame that is not the package's own."""
-    frame, level = sys._getframe(1), 1
-    ours = ("missdiff_fast", "contextlib")  # which runs methods within `plain_settings`
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in ours:
-        frame, level = frame.f_back, level + 1
-    return level
+    warn(warning)
 
 
 def looks_like_date(text: str) -> bool:

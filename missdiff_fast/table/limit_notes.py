@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Pass, Remedy, Treat
 from missdiff_fast.table.cells import ColumnCells
-from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.odd_texts import MOST_NAMED, SHOWN, listed
 from missdiff_fast.table.schema import Name
@@ -43,7 +41,7 @@ def warn_of_limits(cells: TableCells, treatments: Mapping[Name, str]) -> None:
         remedies.append(Pass("missing_values", texts, goal="name them,", when="if they stand for missing cells"))
     remedies.append(Treat(dict.fromkeys(found, "categorical"), when="if they are categories"))
     warning = DataWarning("limits", problem, columns=list(found), value=texts, remedy=remedies, joint="; ")
-    warnings.warn(warning, stacklevel=level_outside())
+    warn(warning)
 
 
 def _spellings(column: pd.Series) -> list[str]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Pass, Remedy
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable, content, is_quoted
 from missdiff_fast.table.schema import Name
 
-_STACK = 6  # stack level of the caller of read_table
 _SHOWN = 3
 _WORDS = MISSING_TEXTS[1:]
 _ANY = "|".join(map(re.escape, _WORDS))
@@ -187,4 +185,4 @@ def _warn(found: Mapping[Name, str], source: str, read: str, remedy: tuple[str, 
     remedies: Remedy = Pass(remedy[0], remedy[1], goal=goal, when=when)
     problem = f"{source}: texts that usually mean missing {read}: {each}{more}"
     warning = DataWarning("na", problem, columns=list(found), remedy=remedies, joint="; ")
-    warnings.warn(warning, stacklevel=_STACK)
+    warn(warning)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-import warnings
 
-from missdiff_fast.errors import DataError, DataWarning, argument_error
+from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import Do, Give, Pass
-from missdiff_fast.table.identifiers import level_outside
 
 SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 200  # rows looked at to find the separator; ten times as many lines for the decimal mark
@@ -79,7 +77,7 @@ def _decode_nearly_utf_8(data: bytes, source: str) -> str | None:
     )
     remedies = Do("mend the line"), Pass("encoding", "cp1252", when="if all of the file is Windows-1252")
     warning = DataWarning("encoding", problem, value=ord(wrong[0]) - 0xDC00, remedy=remedies, joint="; ")
-    warnings.warn(warning, stacklevel=level_outside())
+    warn(warning)
     return _ESCAPED.sub(_as_windows_1252, text)
 
 
@@ -102,7 +100,7 @@ def _warn_of_guess(data: bytes, encoding: str, source: str) -> None:
     read = _around(data, at, encoding)
     problem = f"{source} is not UTF-8 and was read as {name}, which may be wrong: line {_line(data, at)} reads {read!r}"
     warning = DataWarning("encoding", problem, value=encoding, remedy=Give("encoding", when="if it is"), joint="; ")
-    warnings.warn(warning, stacklevel=level_outside())
+    warn(warning)
 
 
 def _line_of(data: bytes, error: UnicodeDecodeError) -> str:

@@ -6,7 +6,6 @@ other values mostly have it. No row tells what such a cell would hold, so it sta
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Pass
 from missdiff_fast.table.columns import Coder
 from missdiff_fast.table.dtypes import as_frame, as_series
 from missdiff_fast.table.holes import without_cells
-from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.relations import fields_of
 from missdiff_fast.table.relations.fields import Field
 from missdiff_fast.table.schema import Name, Schema
@@ -121,7 +119,7 @@ class StructuralHoles:
             problem = f"{'; '.join(self.texts()[:_TOLD])}{more}: rows drawn and imputed keep these holes"
             remedy = Pass("structural_missing", "fill", when="if there are values that were not recorded")
             warning = DataWarning("structural", problem, columns=self.columns, remedy=remedy, joint="; ")
-            warnings.warn(warning, stacklevel=level_outside())
+            warn(warning)
 
     def agree(
         self,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from missdiff_fast.errors import DataError, DataWarning
+from missdiff_fast.errors import DataError, DataWarning, warn
 from missdiff_fast.remedies import Do, Give
-from missdiff_fast.table.identifiers import level_outside
 
 WHITESPACE = r"\s+"
 _ODD = 0.01  # of the rows, at most this share may have another number of fields
@@ -141,7 +139,7 @@ def make_even(
     if len(odd) > _ODD * len(index):
         raise DataError("fields", problem, value=n, remedy=(mend, Give("separator")))
     warning = f"{problem}: no rows are read of these lines" if others else f"{problem}: no row is read of this line"
-    warnings.warn(DataWarning("fields", warning, value=n, remedy=mend, joint="; "), stacklevel=level_outside())
+    warn(DataWarning("fields", warning, value=n, remedy=mend, joint="; "))
     return rows.without(odd, lines)
 
 
@@ -159,7 +157,7 @@ def _without_ends(lines: list[str], rows: Rows, index: np.ndarray, width: int, s
         several = len(trimmed) > 1
         problem = f"{source}: {_lines(trimmed)} end{'' if several else 's'} with a separator after the last field"
         warning = DataWarning("fields", problem, value=trimmed[0], remedy=Do("nothing is lost"), joint="; ")
-        warnings.warn(warning, stacklevel=level_outside())
+        warn(warning)
     return replace(rows, fields=number)
 
 
@@ -191,11 +189,8 @@ def warn_of_blank_rows(rows: Rows, holes: np.ndarray, width: int, source: str) -
     if width > 1:
         count = int((dropped & (rows.fields > 1)).sum())
         if count:
-            warnings.warn(f"{source}: {count:,} blank rows were dropped", stacklevel=5)
+            warn(f"{source}: {count:,} blank rows were dropped")
         return
     count = int((dropped & (rows.first > rows.last[~dropped].max())).sum()) - 1
     if count > 0:
-        warnings.warn(
-            f"{source}: {count:,} blank lines at its end were dropped; if they are missing cells, write NA in them",
-            stacklevel=5,
-        )
+        warn(f"{source}: {count:,} blank lines at its end were dropped; if they are missing cells, write NA in them")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
 from itertools import compress
@@ -12,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.dates import as_text, forms_of
 from missdiff_fast.table.dtypes import family_of
@@ -110,7 +109,7 @@ def warn_of_empty_texts(frame: pd.DataFrame) -> None:
         more = f", and {len(found) - 1} more columns such texts" if len(found) > 1 else ""
         problem = f"column {name!r} holds {count:,} empty texts{more}, which the file cannot tell from missing cells"
         remedies = Do("write a .parquet or .feather file"), Do("give them a name, such as 'none'")
-        warnings.warn(DataWarning("empty texts", problem, columns=list(found), remedy=remedies), stacklevel=3)
+        warn(DataWarning("empty texts", problem, columns=list(found), remedy=remedies))
 
 
 class Rewriter:

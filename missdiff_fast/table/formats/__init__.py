@@ -6,12 +6,11 @@ To add a format, write a module with a `missdiff_fast.table.formats.base.Format`
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import IO
 
 from missdiff_fast._urls import is_url, shown_url
-from missdiff_fast.errors import DataError, DataWarning, argument_error
+from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import Do, LeaveOut, Pass, ReadWith, Remedy
 from missdiff_fast.table.files import COMPRESSED, read_bytes
 from missdiff_fast.table.formats.arff import ARFF
@@ -21,7 +20,6 @@ from missdiff_fast.table.formats.database import DATABASE
 from missdiff_fast.table.formats.excel import EXCEL
 from missdiff_fast.table.formats.readstat import READSTAT
 from missdiff_fast.table.formats.text import TEXT
-from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.sources import ReadOptions, Source
 
 __all__ = ["FORMATS", "TEXT", "Format", "check_options", "file_kind", "find_source", "find_suffix", "writable"]
@@ -105,7 +103,7 @@ def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = 
     if format is None and _is_nameless_text(path):
         problem = f"{path.name}: its name does not tell its kind, so it was read as delimited text"
         warning = DataWarning("file", problem, value=path.name, remedy=_NAMED, joint="; ")
-        warnings.warn(warning, stacklevel=level_outside())
+        warn(warning)
     compression = path.suffix if FORMATS[suffix] is TEXT and path.suffix.lower() in COMPRESSED else ""
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give a file")

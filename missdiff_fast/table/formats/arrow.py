@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
+from missdiff_fast.errors import warn
 from missdiff_fast.table.formats.base import Format
-from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.objects import as_column
 from missdiff_fast.table.sources import Reading, ReadOptions, Source
 
@@ -106,11 +105,9 @@ def _with_index(frame: pd.DataFrame, file: str) -> pd.DataFrame:
             raise ValueError(f"{file}: the index is called {name!r}, and so is a column: name one of them anew")
     unnamed = [name for name in names if name not in index.names]
     if unnamed:
-        warnings.warn(
+        warn(
             f"{file}: the index has no name and is taken for a column, {unnamed[0]!r}; where it only numbers the rows, "
-            "write the file without it (index=False)",
-            UserWarning,
-            stacklevel=level_outside(),
+            "write the file without it (index=False)"
         )
     return frame.reset_index(names=names)
 

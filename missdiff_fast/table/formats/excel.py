@@ -11,12 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from missdiff_fast.errors import DataError, DataWarning, argument_error
+from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.fields import MISSING_TEXTS
 from missdiff_fast.table.formats.base import Format, refuse_twice, require
 from missdiff_fast.table.formats.excel_writing import write
-from missdiff_fast.table.identifiers import level_outside
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.objects import as_column, as_text
 from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source
@@ -199,7 +198,7 @@ def _warn_of_title(names: list[str], kept: list[list[_Cell]], rows: list[list[_C
         )
         problem = f"{source}: {len(unnamed)} of {len(filled)} columns have no name in the first row"
         remedy = Pass("skip_rows", full, when=f"if row {full + 1} has the names") if full else Do("name them")
-        warnings.warn(DataWarning("header", problem, remedy=remedy, joint="; "), stacklevel=level_outside())
+        warn(DataWarning("header", problem, remedy=remedy, joint="; "))
 
 
 def _values(cells: list[_Cell], name: str, options: ReadOptions) -> list[Any]:
@@ -234,7 +233,7 @@ def _warn_of_words(rows: list[list[_Cell]], names: list[Any], source: str, optio
         )
         problem = f"{source}: texts that usually mean missing were read as missing: {each}"
         warning = DataWarning("na", problem, columns=list(found), remedy=remedy, joint="; ")
-        warnings.warn(warning, stacklevel=level_outside())
+        warn(warning)
 
 
 def check() -> None:
