@@ -209,3 +209,31 @@ def test_the_imputer_fills_them_unless_told_to_keep():
     assert sklearn.MissDiffImputer(steps=2, refine=0).fit_transform(table).notna().all(axis=None)
     kept = sklearn.MissDiffImputer(steps=2, refine=0, structural_missing="keep").fit_transform(table)
     assert kept["death_day"].isna().any()
+
+
+@pytest.fixture(scope="module")
+def wards():
+    """Deaths of whole wards: the source of the holes is itself determined by another column."""
+    random = np.random.default_rng(0)
+    ward = random.choice(["A", "B", "palliative", "hospice"], 1200)
+    table = pd.DataFrame({"ward": ward, "died": np.where(np.isin(ward, ["A", "B"]), "no", "yes")})
+    table["days"] = pd.Series(random.integers(1, 90, 1200).astype(float)).where(table["died"] == "yes")
+    table["age"] = random.normal(60, 12, 1200).round()
+    table.loc[random.random(1200) < 0.1, "age"] = np.nan
+    return table, MissDiff(steps=5, refine=0, structural_missing="keep", random_state=0).fit(table)
+
+
+def test_a_source_that_follows_from_another_column_agrees_too(wards):
+    table, model = wards
+    assert "died" in set(model.relations_["column"]) | {"ward"} & set(model.relations_["from"].explode())
+    rows = model.sample(300, given={"days": 5.0})
+    assert rows["died"].eq("yes").all()
+    assert rows["ward"].isin(["palliative", "hospice"]).all()
+    rows = model.sample(600, missing=True)
+    there = rows["days"].notna()
+    assert rows.loc[there, "died"].eq("yes").all()
+    assert rows.loc[there, "ward"].isin(["palliative", "hospice"]).all()
+    holes = table.assign(died=None, ward=None)
+    filled = model.impute(holes)
+    assert filled["died"].eq(table["died"]).all()  # whether there are days tells it
+    assert filled["ward"].isin(["palliative", "hospice"]).eq(table["died"] == "yes").all()

@@ -329,8 +329,8 @@ class Codec:
         recorded : bool
             Whether unknown cells are holes of a table, which may tell a value, not cells to be drawn.
         """
-        agreed = self.structural.agree(decoded, cells, holes, recorded=recorded)
-        return self.relations.settle(agreed, cells, uniform, holes)
+        agreed, kept = self.structural.agree(decoded, cells, holes, recorded=recorded)
+        return self.relations.settle(agreed, cells, uniform, holes, kept)
 
     def allowed(self, column: Name, cells: TableCells) -> np.ndarray | None:
         """Which categories of a column the known cells of each row allow, bool ``[N, V]``; None for all."""

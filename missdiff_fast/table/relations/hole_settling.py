@@ -43,6 +43,8 @@ class HoleSettling(Settling):
     def run(self, relations: Sequence[Relation]) -> None:
         """As `Settling.run`."""
         tables = tables_by_source(relations)
+        for source, own in tables.items():
+            self._choose(source, own)
         taken = Counter(name for relation in relations for name in {relation.column, *relation.sources})
         for relation in relations:
             if isinstance(relation, Determined):

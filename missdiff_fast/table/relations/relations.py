@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,7 @@ class Relations:
         cells: TableCells,
         uniform: np.ndarray | None,
         holes: pd.DataFrame | None = None,
+        kept: Mapping[Name, np.ndarray] = MappingProxyType({}),
     ) -> pd.DataFrame:
         """Rows in which the relations hold, as far as the known cells let them, without the residuals.
 
@@ -119,6 +121,8 @@ class Relations:
         holes : DataFrame, optional
             The cells that are to be missing, bool ``[N, columns]``, in rows without known cells; none by default. The
             relations hold among the others.
+        kept : mapping
+            Name to drawn cells, bool ``[N]``, that are not moved either.
         """
         if not self.found:
             return drawn
@@ -131,6 +135,7 @@ class Relations:
                 given = field.read(known)
                 fixed[name] = ~np.isnan(given)
                 numbers[name] = np.where(fixed[name], given, numbers[name])
+            fixed[name] = fixed[name] | kept.get(name, False)
         residuals = {one.column: drawn[name].to_numpy() for name, one in self._residuals.items()}
         if holes is None:
             settling = Settling(self.fields, numbers, fixed, residuals, uniform)

@@ -87,7 +87,7 @@ class StructuralHoles:
         holes: pd.DataFrame | None = None,
         *,
         recorded: bool = False,
-    ) -> pd.DataFrame:
+    ) -> tuple[pd.DataFrame, dict[Name, np.ndarray]]:
         """Drawn rows whose sources agree with the cells that are there, by the most frequent value that does.
 
         Parameters
@@ -101,19 +101,28 @@ class StructuralHoles:
         recorded : bool
             Whether unknown cells are holes of a table, not cells to be drawn: of those that all rows with other values
             of the source have, they tell that the source rules them out.
+
+        Returns
+        -------
+        rows : DataFrame
+            The rows.
+        kept : dict
+            Name of a source to its cells that must stay so, bool ``[N]``.
         """
-        changed = dict[Name, pd.Series]()
+        changed, kept = dict[Name, pd.Series](), dict[Name, np.ndarray]()
         for one in self.found if recorded else ():
             if one.elsewhere >= _SURE:
                 series = changed.get(one.source, drawn[one.source])
                 rows = ~_known(cells, one.column) & ~self._rules_out(one, series) & ~_known(cells, one.source)
                 changed[one.source] = self._set(one.source, series, rows, one.without)
+                kept[one.source] = kept.get(one.source, False) | rows
         for one in self.found:  # a cell that is there tells more than a hole
             there = _known(cells, one.column) if holes is None else ~holes[one.column].to_numpy(dtype=bool)
             series = changed.get(one.source, drawn[one.source])
             rows = there & self._rules_out(one, series) & ~_known(cells, one.source)
             changed[one.source] = self._set(one.source, series, rows, one.likely)
-        return _replaced(drawn, changed)
+            kept[one.source] = kept.get(one.source, False) | there
+        return _replaced(drawn, changed), kept
 
     def missing(self, drawn: pd.DataFrame, cells: TableCells) -> dict[Name, np.ndarray]:
         """Which cells are to stay holes, bool ``[N]`` of each column that has structural holes.
