@@ -239,7 +239,7 @@ def test_missing_columns_no_frame_and_twice() -> None:
     codec = fit_codec(FRAME)
     with pytest.raises(ValueError, match=r"columns \['age', 'ill'\] are not in the table: add them"):
         encode(codec, FRAME.drop(columns=["age", "ill"]))
-    with pytest.raises(TypeError, match="DataFrame, got dict"):
+    with pytest.raises(TypeError, match="DataFrame or a pyarrow Table, got dict"):
         encode(codec, {"age": [1]})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="duplicate column names 'age'"):
         encode(codec, pd.concat([FRAME, FRAME[["age"]]], axis=1))
