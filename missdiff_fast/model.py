@@ -266,8 +266,8 @@ class MissDiff(Parameters):
             columns and missing cells are drawn). The draw is conditional on them, not a selection among many. Values
             beyond the training table's range are kept, with a warning. In a mapping a `pandas.Interval` is a range of
             numbers or times, and a list or set some values, such as ``{"age": pd.Interval(60, 80, "both"),
-            "ward": ["A", "B"]}``. The cells of such columns are chosen among up to 1,000 drawn rows that meet all
-            these conditions (131,072 are drawn at most), the others are drawn given them.
+            "ward": ["A", "B"]}``. The cells of such columns are those of drawn rows that meet all these conditions, at
+            least 1,000 where so many are found among 131,072; the others are drawn given them.
         missing : bool
             Whether the rows have holes as often, and where, as the training rows. Each row has the holes of one of
             these, chosen at random (of 131,072 where there are more), and its other cells are drawn as those of rows

@@ -48,13 +48,27 @@ def test_a_header_is_one(cells: list[list[str]]) -> None:
 
 def test_rows_of_labels() -> None:
     body = rows_of("170 165 180 171 166 181 190 155 160", "61 72 80 65 70 71 90 50 55", "A B A B A B A B A")
-    assert label_rows([["height", "weight", "ward"], *body], header=True) == []
-    assert label_rows([["height", "weight", "ward"], ["cm", "kg", "-"], *body], header=True) == [1]
+    assert label_rows([["height", "weight", "ward"], *body], header=True) == {}
+    assert label_rows([["height", "weight", "ward"], ["cm", "kg", "-"], *body], header=True) == {1: "cm"}
     types = [["height", "weight", "ward"], ["cm", "kg", "-"], ["float", "int", "text"], *body]
-    assert label_rows(types, header=True) == [1, 2]
-    assert label_rows(types, header=False) == []
+    assert label_rows(types, header=True) == {1: "cm", 2: "float"}
+    assert label_rows(types, header=False) == {}
     # Missing cells, marks and limits are no labels.
-    assert label_rows([["height", "weight", "ward"], ["NA", "<40", "A"], ["?", "", "B"], *body], header=True) == []
+    assert label_rows([["height", "weight", "ward"], ["NA", "<40", "A"], ["?", "", "B"], *body], header=True) == {}
+
+
+@pytest.mark.parametrize(
+    "row", [["Ann", "unknown", "61"], ["Ann", "refused", ""], ["Ann", "unknown", "unknown"], ["Ann", "P1", "P2"]]
+)
+def test_a_person_is_no_row_of_labels(row: list[str]) -> None:
+    body = [[f"P{i}", str(20 + i), str(50.5 + i)] for i in range(12)]
+    assert label_rows([["name", "age", "weight"], row, *body], header=True) == {}
+
+
+def test_a_file_of_separators_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(";;\n;;\n")
+    with pytest.raises(ValueError, match=r"t\.csv is empty"):
+        read_table(tmp_path / "t.csv")
 
 
 def units(rows: int = 20) -> str:
@@ -136,6 +150,18 @@ ARFF = """% a comment
 % between
 3,1,?,"a"
 """
+
+
+def test_only_the_question_mark_is_missing_in_arff(tmp_path: Path) -> None:
+    (tmp_path / "t.arff").write_text(
+        "@attribute region {NA, EU, 'New York'}\n@attribute n integer\n@attribute s string\n@data\n"
+        "NA,1,'null'\nEU,?,\"a, b\"\n'New York',3,?\n?,2,x\n"
+    )
+    frame = read_table(tmp_path / "t.arff")
+    assert frame["region"].tolist()[:3] == ["NA", "EU", "New York"]
+    assert frame["s"].tolist()[:2] == ["null", "a, b"]
+    assert frame["n"].dtype == "Int64"
+    assert frame.isna().sum().tolist() == [1, 1, 1]
 
 
 def test_arff(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from missdiff_fast.table.formats import TEXT, find_suffix, writable
 from missdiff_fast.table.formats.database import file_of
 from missdiff_fast.table.io import read_written, write_any, write_text
 from missdiff_fast.table.limit_reading import decimal_of, with_decimal
-from missdiff_fast.table.literals import are_whole_texts
+from missdiff_fast.table.literals import are_whole_texts, whole_numbers
 from missdiff_fast.table.sources import AsRead, ReadOptions
 from missdiff_fast.table.text_writing import Rewriter, warn_of_empty_texts, write_delimited
 
@@ -124,16 +124,8 @@ def _read(
         known(args.keep_na, frame, "--keep-na")
     if written is None or isinstance(written, AsRead):
         return frame, written
-    whole = with_decimal(frame.apply(_whole), decimal_of(frame))
+    whole = with_decimal(frame.apply(whole_numbers), decimal_of(frame))
     return with_forms(whole, {str(name): form for name, form in forms_of(frame).items()}), written
-
-
-def _whole(column: pd.Series) -> pd.Series:
-    """Make integers of whole numbers with missing cells, which pandas reads from text as floats."""
-    if column.dtype != "float64" or not column.hasnans or not column.notna().any():
-        return column
-    seen = column.dropna()
-    return column.astype("Int64") if bool((seen.mod(1) == 0).all() and (seen.abs() < 2**53).all()) else column
 
 
 def markers(texts: list[str]) -> list[str | float]:

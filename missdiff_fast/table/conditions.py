@@ -106,8 +106,8 @@ def cells_that_meet(
 ) -> pd.DataFrame:
     """Cells of the columns with conditions for N rows, distributed as in drawn rows that meet them.
 
-    Rows are drawn until 1,000 meet the conditions, at most 131,072; of these, one is chosen for each row. The other
-    cells of a row are to be drawn given these, so rows do not repeat even if few met the conditions.
+    Rows are drawn until at least 1,000 meet the conditions, at most 131,072; of these, one is chosen for each row. The
+    other cells of a row are to be drawn given these, so rows do not repeat even if few met the conditions.
 
     Parameters
     ----------

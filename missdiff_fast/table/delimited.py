@@ -73,12 +73,15 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
         raise argument_error("decimal", f"must be '.' or ',', got {decimal!r}", decimal)
     rows = find_rows(lines, separator, source)
     blank = rows.blank
+    if blank.all():
+        raise ValueError(f"{source} is empty")
     cells, begin = first_cells(lines, ends, rows, separator)
     header = has_header(cells, source) if options.header is None else options.header
     names, widths, rows = _names(lines, rows, separator, header, source)
     if options.skip_lines is None and (labels := label_rows(cells, header=header)):
-        warn_of_labels([begin[at] for at in labels], cells, labels, source, skip_rows)
-        rows = rows.without(np.isin(rows.first, [begin[at] for at in labels]), lines)
+        places = [begin[at] for at in labels]
+        warn_of_labels(next(iter(labels.values())), places, cells[0], source, skip_rows)
+        rows = rows.without(np.isin(rows.first, places), lines)
     strings = {name for name in names if str(name) in string_columns}
     kept = {name for name in names if str(name) in keep_na_columns}
     holes = find_rows_of_holes(lines, rows, len(names), header, options.keep_blank_rows, skip_rows)

@@ -35,6 +35,15 @@ def read_bytes(path: Path, compression: str) -> bytes:
         return bytes(stream.read())
 
 
+def read_start(path: Path, compression: str, length: int = 4096) -> bytes:
+    """The first bytes of a file's content; of an archive it is all read."""
+    compression = compression.lower()
+    if compression in (".zip", ".zst"):
+        return read_bytes(path, compression)[:length]
+    with _opener(compression)(path, "rb") as stream:
+        return bytes(stream.read(length))
+
+
 @contextmanager
 def open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
     """A file to write text to, compressed as the suffix ``compression`` tells; in an archive it is called ``inner``."""

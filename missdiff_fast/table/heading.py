@@ -18,7 +18,7 @@ _ROWS = 300  # rows looked at
 _LEAST = 5  # rows below the first one that tell what the columns hold
 _NUMERIC = 0.95  # of a column's cells, so many at least are numbers or limits
 _MOST_LABELS = 3  # rows of units, types or labels
-_LABELLED = 0.25  # of the columns, more than this share have a label
+_LABELLED, _LEAST_LABELS = 0.25, 2  # of the columns, more than this share have a label, of which so many differ
 
 Cells = list[list[str]]
 
@@ -63,36 +63,44 @@ def has_header(cells: Cells, source: str) -> bool:
     return False
 
 
-def label_rows(cells: Cells, *, header: bool) -> list[int]:
-    """The rows below the header, up to three, that hold units, types or labels: their places among ``cells``.
+def label_rows(cells: Cells, *, header: bool) -> dict[int, str]:
+    """The rows below the header, up to three, that hold units, types or labels: places among ``cells``, to a label.
 
-    They have a text of their own in more than a quarter of the columns, all of these columns of numbers otherwise.
+    In columns of numbers they have no number, and texts that no other row has: in more than a quarter of all columns,
+    and not the same in all.
 
-    >>> label_rows([["height", "weight"], ["cm", "kg"], *[["170", "61.5"]] * 6], header=True)
-    [1]
+    >>> label_rows([["height", "weight"], ["cm", "kg"], *[["170", "61.5"]] * 7], header=True)
+    {1: 'cm'}
     """
     if not header or len(cells) < 1 + _MOST_LABELS + _LEAST:
-        return []
-    width, found = len(cells[0]), list[int]()
+        return {}
+    width, found = len(cells[0]), dict[int, str]()
     columns = list(zip(*[row for row in cells[1 + _MOST_LABELS :] if len(row) == width], strict=True))
     numeric = [place for place, column in enumerate(columns) if _is_numeric(column)]
     for at in range(1, 1 + _MOST_LABELS):
         row = cells[at]
-        odd = {row[place] for place in numeric if len(row) == width and _is_label(row[place])}
-        if len(odd) <= _LABELLED * width:
+        odd = _labels(row, numeric) if len(row) == width else []
+        again = {text for other in cells[1:] if other is not row for text in other}
+        if len(odd) <= _LABELLED * width or len(set(odd)) < _LEAST_LABELS or not again.isdisjoint(odd):
             break
-        found.append(at)
+        found[at] = odd[0]
     return found
 
 
-def warn_of_labels(lines: Sequence[int], cells: Cells, labels: Sequence[int], source: str, skip_rows: int) -> None:
-    """Warn that rows of labels were left out: those that begin in these lines, at the places ``labels``."""
-    text, several = next(filter(_is_label, cells[labels[0]])), len(lines) > 1
+def _labels(row: Sequence[str], numeric: Sequence[int]) -> list[str]:
+    """The texts of a row in columns of numbers; none if it has a number there."""
+    own = [row[place] for place in numeric]
+    return [] if any(looks_numeric(text) or is_limit(text) for text in own) else list(filter(_is_label, own))
+
+
+def warn_of_labels(text: str, lines: Sequence[int], names: Sequence[str], source: str, skip_rows: int) -> None:
+    """Warn that rows of labels, such as ``text``, were left out: those that begin in these lines."""
+    several = len(lines) > 1
     where = f"lines {lines[0]} to {lines[-1]} hold" if several else f"line {lines[0]} holds"
     left = "they were left out" if several else "it was left out"
     problem = f"{source}: {where} texts such as {text!r} where the others hold numbers, so {left}"
     remedies = [Pass("skip_lines", list(lines), when="to silence this")]
-    if are_generic(cells[0]):
+    if are_generic(names):
         when = "if it is the header and the line before it is not"
         remedies.insert(0, Pass("skip_rows", skip_rows + 1, when=when))
     warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "))

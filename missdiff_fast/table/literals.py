@@ -103,3 +103,11 @@ def _plain(texts: list[str], decimal: str) -> list[str] | None:
             return None
         texts = [text.replace(",", ".") for text in texts]
     return texts if all(_NUMBER.fullmatch(text) for text in texts) else None
+
+
+def whole_numbers(column: pd.Series) -> pd.Series:
+    """A column of whole numbers with missing cells, which pandas reads from text as floats, as integers."""
+    if column.dtype != "float64" or not column.hasnans or not column.notna().any():
+        return column
+    seen = column.dropna()
+    return column.astype("Int64") if bool((seen.mod(1) == 0).all() and (seen.abs() < 2**53).all()) else column

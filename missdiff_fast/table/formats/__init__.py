@@ -12,7 +12,7 @@ from typing import IO
 from missdiff_fast._urls import is_url, shown_url
 from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import Do, LeaveOut, Pass, ReadWith, Remedy
-from missdiff_fast.table.files import COMPRESSED, read_bytes
+from missdiff_fast.table.files import COMPRESSED, read_start
 from missdiff_fast.table.formats.arff import ARFF
 from missdiff_fast.table.formats.arrow import FEATHER, PARQUET
 from missdiff_fast.table.formats.base import OTHER_FILE, Format
@@ -77,7 +77,7 @@ def _is_nameless_text(path: Path) -> bool:
     if not (FORMATS.keys() | _ELSEWHERE.keys()).isdisjoint((last, base)) or not path.is_file():
         return False
     try:
-        start = read_bytes(path, path.suffix if last in COMPRESSED else "")[:4096]
+        start = read_start(path, path.suffix if last in COMPRESSED else "")
     except (OSError, ValueError, EOFError):
         return False
     return bool(start) and not any(byte < 9 or 13 < byte < 32 for byte in start)
@@ -97,10 +97,15 @@ def find_source(place: str | os.PathLike[str] | IO[bytes], format: str | None = 
         return Source(shown_url(place), url=place)
     if not isinstance(place, (str, os.PathLike)):
         name = str(getattr(place, "name", "")).strip("<>")
-        return Source(name or "stream", find_suffix(None, format), data=place.read())
+        data = place.read() if hasattr(place, "read") else None
+        if not isinstance(data, bytes):
+            kind = type(place).__name__ if data is None else f"a stream of text, {type(place).__name__}"
+            raise TypeError(f"give a path, a URL or a stream opened in binary mode, not {kind}")
+        return Source(name or "stream", find_suffix(None, format), data=data)
     path = Path(place)
-    suffix = find_suffix(path, format)
-    if format is None and _is_nameless_text(path):
+    nameless = format is None and _is_nameless_text(path)
+    suffix = ".csv" if nameless else find_suffix(path, format)
+    if nameless:
         problem = f"{path.name}: its name does not tell its kind, so it was read as delimited text"
         warning = DataWarning("file", problem, value=path.name, remedy=_NAMED, joint="; ")
         warn(warning)

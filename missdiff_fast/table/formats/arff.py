@@ -11,11 +11,13 @@ from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.delimited import read_delimited
 from missdiff_fast.table.formats.base import Format, refuse_twice
+from missdiff_fast.table.literals import whole_numbers
 from missdiff_fast.table.sniffing import decode_text
 from missdiff_fast.table.sources import Reading, ReadOptions, Source
 
 _NAME = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]\S*?"""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_NAME})\s*(\{{.*\}}|(?<=\s)\S.*)", re.IGNORECASE)
+_FIELD = re.compile(r"""(?:^|,)(\s*'(?:[^'\\]|\\.)*'\s*|\s*"(?:[^"\\]|\\.)*"\s*|[^,]*)(?=,|$)""")
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -36,9 +38,10 @@ def _read(source: Source, options: ReadOptions) -> Reading:
         skip_lines=(),
         missing_values=[*options.missing_values, "?"],
         string_columns=[*options.string_columns, *nominal],
+        keep_na_columns=[*options.keep_na_columns, *nominal],
     )
     frame, _ = read_delimited(Source(source.name, ".csv", data=text.getvalue().encode()), changed)
-    return frame, None
+    return frame.apply(whole_numbers), None
 
 
 def _attributes(lines: list[str], source: str) -> tuple[list[str], list[str], int]:
@@ -66,20 +69,18 @@ def _attributes(lines: list[str], source: str) -> tuple[list[str], list[str], in
 
 def _cells(line: str, width: int, where: str) -> list[str]:
     if line.lstrip().startswith("{"):
-        raise DataError(
-            "file", f"{where}: sparse rows are not read", remedy=Do("save it as a dense ARFF file, or as CSV")
-        )
-    marks = line.count("'"), line.count('"')
-    quote = "'" if marks[0] >= 2 and marks[0] > marks[1] else '"'
-    cells = next(csv.reader([line], quotechar=quote, escapechar="\\", skipinitialspace=True), [])
+        raise DataError("file", f"{where}: sparse rows are not read", remedy=Do("save it as dense ARFF, or as CSV"))
+    cells = [_plain(found[1].strip()) for found in _FIELD.finditer(line)]
     if len(cells) != width:
         problem = f"{where}: {len(cells)} fields where the file has {width} attributes"
         raise DataError("fields", problem, remedy=Do("mend the line"))
-    return [cell.strip() for cell in cells]
+    return cells
 
 
-def _plain(name: str) -> str:
-    return _ESCAPED.sub(r"\1", name[1:-1]) if name[0] in "'\"" and name[-1] == name[0] and len(name) > 1 else name
+def _plain(text: str) -> str:
+    """A name or a cell without the quotes around it."""
+    in_quotes = len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]
+    return _ESCAPED.sub(r"\1", text[1:-1]) if in_quotes else text
 
 
 ARFF = Format("ARFF", (".arff",), _read)
