@@ -261,10 +261,20 @@ def _warnings(name: Name, cells: ColumnCells, treatment: str) -> Iterator[str]:
     if cells.family in NUMBERS and treatment in ("continuous", "categorical"):
         for sentinel, count in _sentinels(values, counts):
             yield f"{sentinel} may stand for missing cells ({count:,} of them)"
+        if are_whole(values) and _are_days(values):
+            yield "holds dates as numbers such as 20240229: write them as 2024-02-29, else none is a date when imputed"
         if treatment == "continuous" and are_whole(values) and _CODES.intersection(words(str(name))):
             yield "may be a code, not an amount: then make it categorical"
     if cells.family == "string" and treatment in ("categorical", "text"):
         yield from _warnings_of_texts(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+
+
+def _are_days(values: np.ndarray) -> bool:
+    """Whether whole numbers are days of the years 1900 to 2099, such as 20240229."""
+    if len(values) < _FEW or not ((values >= 19_000_101) & (values <= 20_991_231)).all():
+        return False
+    days = pd.to_datetime(pd.Series(values.astype(np.int64).astype(str)), format="%Y%m%d", errors="coerce")
+    return bool(days.notna().all())
 
 
 def _warnings_of_texts(counts: Mapping[str, int]) -> Iterator[str]:

@@ -331,3 +331,10 @@ def test_rows_of_arrays_keep_empty_columns() -> None:
     filled = fit(table).impute(table)  # type: ignore[arg-type]
     assert filled["x1"].isna().all()
     assert filled[["x0", "x2"]].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("form", ["{:,.2f}", "1.{:03d},50"])
+def test_amounts_with_thousands_separators_are_no_identifiers(form: str) -> None:
+    numbers = np.random.default_rng(0).permutation(900)[:120] + 100
+    cells = [form.format(number * 11 if "f" in form else number) for number in numbers]
+    assert kinds(pd.DataFrame({"cost": cells, "x": range(120)})).get("cost") != "identifier"

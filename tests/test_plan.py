@@ -118,3 +118,10 @@ def test_tables_of_few_columns_have_plans() -> None:
     alone = plan_of(pd.DataFrame({"id": [f"P{number:03}" for number in range(99)], "e": [None] * 99}))
     assert "a fit would be refused: no column can be learnt: 'id' is identifier, 'e' is empty; give" in str(alone)
     assert plan_of(np.random.default_rng(0).normal(size=(9, 2))).frame()["column"].tolist() == ["x0", "x1"]  # type: ignore[arg-type]
+
+
+def test_days_as_numbers_are_told() -> None:
+    days = pd.date_range("2020-01-01", periods=60).strftime("%Y%m%d").astype(int)
+    plan = MissDiff().plan(pd.DataFrame({"day": days, "code": range(20_240_100, 20_240_160)}))
+    assert plan.columns[0].warnings[0].startswith("holds dates as numbers such as 20240229: write them as 2024-02-29")
+    assert not any("dates" in text for text in plan.columns[1].warnings)

@@ -87,6 +87,23 @@ def test_a_seldom_measured_source_explains_nothing():
     assert not found(table.mask(~taken[:, None].repeat(2, 1))).found
 
 
+def test_a_source_may_have_structural_holes_itself():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"died": random.choice(["no", "yes"], 1500, p=[0.6, 0.4])})
+    table["cause"] = pd.Series(random.choice(["a", "b"], 1500)).where(table["died"] == "yes")
+    table["mode"] = pd.Series(random.choice(["x", "y", "z"], 1500)).where(table["cause"] == "a")
+    table["age"] = random.normal(60, 12, 1500).round()
+    assert found(table).frame()[["column", "source", "values"]].values.tolist() == [
+        ["cause", "died", ["no"]],
+        ["mode", "died", ["no"]],
+        ["mode", "cause", ["b"]],
+    ]
+    model = MissDiff(steps=5, refine=0, structural_missing="keep", random_state=0).fit(table)
+    for rows in (model.sample(300), model.impute(table.mask(random.random(table.shape) < 0.1))):
+        assert (rows["cause"].isna() == (rows["died"] == "no")).all()
+        assert (rows["mode"].isna() == (rows["cause"] != "a")).all()
+
+
 def test_the_second_source_explains_what_the_first_leaves():
     random = np.random.default_rng(0)
     table = pd.DataFrame({"site": random.choice(list("ABC"), 900), "sex": random.choice(["f", "m"], 900)})

@@ -193,7 +193,15 @@ def test_what_is_no_cell_of_the_table_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("a\nx\n\t\ny\n")
     assert rewritten(tmp_path / "t.tsv", separator="\t") == "a\nx\n\ny\n"
     (tmp_path / "t.csv").write_bytes("a;b\r\n1,50;µ\r\n".encode("utf-16"))
-    assert rewritten(tmp_path / "t.csv", header=False) == "0;1\r\na;b\r\n1,50;µ\r\n"
+    assert rewritten(tmp_path / "t.csv", header=False) == "a;b\r\n1,50;µ\r\n"
+
+
+def test_ends_of_lines_and_the_separator_that_excel_is_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"a,b\r1,x\r2,y\r")
+    assert rewritten(tmp_path / "t.csv") == "a,b\r1,x\r2,y\r"
+    (tmp_path / "t.csv").write_text("sep=;\na;b\n1,5;x\n2,5;y\n")
+    frame = read_table(tmp_path / "t.csv")
+    assert frame.to_dict("list") == {"a": [1.5, 2.5], "b": ["x", "y"]}
 
 
 def test_the_separator_of_each_kind_of_file(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from missdiff_fast.table.text_rows import (
     warn_of_blank_rows,
 )
 
+_TELLS_SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)  # the first line of files for Excel
 _SEPARATORS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}  # of those kinds that have no other
 
 
@@ -59,6 +60,8 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
         lines[number - 1] = ""
     if not any(line.strip() for line in lines):
         raise ValueError(f"{source} is empty")
+    if separator is None and (told := _TELLS_SEPARATOR.fullmatch(lines[0])):
+        separator, lines[0] = told[1], ""
     if separator is None:
         separator = find_separator(lines)
     elif separator != WHITESPACE and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r'):

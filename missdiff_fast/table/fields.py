@@ -120,8 +120,7 @@ class WrittenTable:
     def line_end(self) -> str:
         """What ends the rows: that of the first row."""
         at = self.header[1] if self.header else int(self.last[0]) if len(self.last) else 0
-        end = self.ends[at - 1] if self.ends and 0 < at <= len(self.ends) else "\n"
-        return "\r\n" if end == "\r\n" else "\n"
+        return self.ends[at - 1] if self.ends and 0 < at <= len(self.ends) else "\n"
 
     def names(self) -> list[str] | None:
         """The fields of the header, one for each column; None if there is no header."""

@@ -20,10 +20,11 @@ REPEATED_SHARE = 0.05  # of distinct identifiers among the cells of a column nam
 _LONGEST, _WITH_DIGITS, _MOST_AMOUNTS = 64, 0.9, 0.5
 _ONE_LENGTH = 0.2  # the share of identifiers that have the most frequent length; texts such as addresses have none
 _DIGIT, _SPACE = re.compile(r"\d"), re.compile(r"\s")
-# Numbers with a sign, decimals, a unit or a currency; two joined by a stroke or a colon, as blood pressures and titres.
+# Numbers with a sign, decimals, thousands separators, a unit or a currency; two joined by a stroke or a colon, as blood
+# pressures and titres.
 _AMOUNT = re.compile(
     r"[<>]?=?[+-]?\d*([.,]\d+|\.)([eE][+-]?\d+)?|[<>]=?\d+|\d{1,3}/\d{1,3}|\d+:\d+"
-    r"|[$€£] ?\d[\d.,]*|[+-]?\d+([.,]\d+)?[a-zA-Zµ%]{1,5}"
+    r"|[$€£] ?\d[\d.,]*|[+-]?\d+([.,]\d+)?[a-zA-Zµ%]{1,5}|[+-]?\d{1,3}([.,' ]\d{3})+[.,]\d+"
 )
 _DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))(\D.*)?|\d{1,2}:\d\d(:\d\d.*)?"

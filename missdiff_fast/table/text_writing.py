@@ -168,11 +168,9 @@ class Rewriter:
         written, end = self._written, self._written.line_end
         new = self._new_cells(table, as_written, keep_missing)
         names = written.names()
-        if names is None:
-            names = [quoted(str(name), separator) for name in self._frame.columns]
-        elif separator != written.separator:
-            names = [_moved(cell, separator) for cell in names]
-        stream.write(_line(names, separator) + end)
+        if names is not None:
+            names = names if separator == written.separator else [_moved(cell, separator) for cell in names]
+            stream.write(_line(names, separator) + end)
         lines: list[str] = []
         for row, fields in enumerate(written.rows()):
             lines.extend(self._beside(row, separator))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,8 @@ def find_structural(cells: TableCells, schema: Schema, coders: Mapping[Name, Cod
     """The structural holes of a table.
 
     They are sought in some of the rows, the fewer the more columns there are, and tested on all rows. Sources are, of
-    the first 500 columns that vary, those that at least half of the rows observe. A value of the source counts if
+    the first 500 columns that vary, those that at least half of the rows observe, not counting the rows in which the
+    source has a structural hole itself. A value of the source counts if
     chance would hardly leave all its rows without the cell, where holes did not depend on the source. A column has up
     to three sources, those that explain most first.
 
@@ -42,39 +43,66 @@ def find_structural(cells: TableCells, schema: Schema, coders: Mapping[Name, Cod
         Name to coder.
     """
     fields = fields_of(schema, coders)[:_MOST_COLUMNS]
-    fields = [field for field in fields if 1 - cells.found[field.name].missing.mean() >= _KNOWN]
     holed = [name for name in schema.names if cells.found[name].missing.any()]
-    if not holed or not fields:
+    often = [field for field in fields if 1 - cells.found[field.name].missing.mean() >= _KNOWN]
+    if not holed or not often:
         return []
     least, most = _ROWS
     number = min(len(cells), max(least, min(most, _WORK // max(len(fields), len(holed)) ** 2)))
     rows = np.sort(np.random.default_rng(0).choice(len(cells), number, replace=False))
-    numbers = np.column_stack([field.read(cells.found[field.name].take(rows)) for field in fields])
+    numbers = {field: field.read(cells.found[field.name].take(rows)) for field in often}
     seen = ~np.column_stack([cells.found[name].missing[rows] for name in holed])
-    pairs = len(fields) * len(holed)
+    pairs = len(often) * len(holed)
     # Where one source explains half of the holes, another may show only once the first is known.
-    hints = np.stack([_Counts.of(column, seen).num_explained(pairs, _ELSEWHERE / 2, 0.0) for column in numbers.T])
-    found = []
-    for j, name in enumerate(holed):
-        sources = [int(a) for a in np.argsort(-hints[:, j], kind="stable")[:_MOST_TRIED] if hints[a, j]]
-        sources = [a for a in sources if fields[a].name != name]
-        if sources:
-            options = {fields[a]: numbers[:, a] for a in sources}
-            found += list(_learn(name, options, seen[:, j], cells, pairs))
-    return found
+    hints = [_Counts.of(own, seen).num_explained(pairs, _ELSEWHERE / 2, 0.0) for own in numbers.values()]
+    found: dict[Name, list[StructuralHole]] = {}
+    for name, column, hint in zip(holed, seen.T, np.stack(hints, 1), strict=True):
+        likely = [often[a] for a in np.argsort(-hint, kind="stable")[:_MOST_TRIED] if hint[a]]
+        options = {field: numbers[field] for field in likely if field.name != name}
+        found[name] = list(_learn(name, options, column, cells, pairs, _MOST_SOURCES))
+    # A column that has structural holes may itself be a source: these count as known.
+    explained = {name: _explained(own, cells, fields) for name, own in found.items() if own}
+    nested = [
+        field
+        for field in fields
+        if field not in numbers
+        and field.name in explained
+        and np.mean(~cells.found[field.name].missing) >= _KNOWN * np.mean(~explained[field.name])
+    ][:_MOST_TRIED]
+    for name, column in zip(holed if nested else (), seen.T, strict=False):
+        left = ~explained.get(name, np.zeros(len(cells), dtype=bool))
+        options = {field: field.read(cells.found[field.name].take(rows)) for field in nested if field.name != name}
+        options = {field: np.where(left[rows], own, np.nan) for field, own in options.items()}
+        few = _MOST_SOURCES - len(found[name])
+        found[name] += _learn(name, options, column, cells, pairs, few, left)
+    return [one for own in found.values() for one in own]
+
+
+def _explained(found: Sequence[StructuralHole], cells: TableCells, fields: Sequence[Field]) -> np.ndarray:
+    """The rows in which a column has a structural hole, bool ``[N]``."""
+    named = {field.name: field for field in fields}
+    return np.logical_or.reduce(
+        [np.isin(named[one.source].read(cells.found[one.source]), one.numbers) for one in found]
+    )
 
 
 def _learn(
-    name: Name, options: Mapping[Field, np.ndarray], seen: np.ndarray, cells: TableCells, pairs: int
+    name: Name,
+    options: Mapping[Field, np.ndarray],
+    seen: np.ndarray,
+    cells: TableCells,
+    pairs: int,
+    most: int,
+    left: np.ndarray | None = None,
 ) -> Iterator[StructuralHole]:
-    """The structural holes of one column, tested on all rows.
+    """The structural holes of one column, tested on all rows, or on those in ``left``, bool ``[N]``.
 
-    Each source is the one that explains most of the rows that earlier ones leave; ``options`` has the numbers of each
-    in some rows, and ``seen`` which of these have the cell.
+    Each source, ``most`` at most, is the one that explains most of the rows that earlier ones leave; ``options`` has
+    the numbers of each in some rows, and ``seen`` which of these have the cell.
     """
-    waiting, left = dict(options), np.ones(len(cells), dtype=bool)
+    waiting, left = dict(options), np.ones(len(cells), dtype=bool) if left is None else left.copy()
     number = 0
-    while waiting and number < _MOST_SOURCES:
+    while waiting and number < most:
         explained = {field: _Counts.of(own, seen[:, None]).num_explained(pairs)[0] for field, own in waiting.items()}
         best = max(waiting, key=lambda field: explained[field])
         if not explained[best]:
