@@ -176,19 +176,19 @@ def _kept(
 def _settled_again(
     rules: Rules, part: _Part, drawn: pd.DataFrame, frame: pd.DataFrame, places: np.ndarray, uniform: np.ndarray | None
 ) -> pd.DataFrame:
-    """The frame with the relations settled in some rows, in which the cells that rules name count as known."""
+    """The frame with the relations settled in some rows, in which the cells that rules name stay.
+
+    Structural holes are told by cells that are known, not by these, so their sources stay as the frame has them.
+    """
     holes = None if part.holes is None else part.holes.iloc[places]
-    known, drawn = _take(part.known, places), drawn.iloc[places].copy(deep=False)
-    found = dict(known.found)
-    for name, column in rules.columns.items():
-        drawn[name] = frame[name].iloc[places].array
-        missing = np.zeros(len(places), dtype=bool) if holes is None else holes[name].to_numpy(dtype=bool)
-        seen = known.observed(name)
-        cells = column.cells(drawn[name], missing)
-        if seen is not None:  # the frame has the nearest values of the column there
-            cells = replace(cells, keys=np.where(seen.missing, cells.keys, seen.per_cell()))
-        found[name] = cells
-    settled = part.codec.settle(drawn, replace(known, found=found), None if uniform is None else uniform[places], holes)
+    known, rows = _take(part.known, places), drawn.iloc[places].copy(deep=False)  # with the residuals
+    for name in frame.columns:
+        rows[name] = frame[name].iloc[places].array
+    kept = {}
+    for name in rules.columns:
+        kept[name] = np.ones(len(places), dtype=bool) if holes is None else ~holes[name].to_numpy(dtype=bool)
+    chosen = None if uniform is None else uniform[places]
+    settled = part.codec.relations.settle(rows, known, chosen, holes, kept)
     others = [name for name in settled.columns if name not in rules.columns]
     return _put_rows(frame, places, settled[others])
 
