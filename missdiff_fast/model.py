@@ -377,7 +377,8 @@ class MissDiff(Parameters):
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
-        filled = keep_imputed(self._rules, self.codec_, filled, cells, recorded=keeps_structural(self))
+        keeps = keeps_structural(self)
+        filled = keep_imputed(self._rules, self.codec_, filled, cells, recorded=keeps, structural=keeps)
         return kind.give(self._filled(X, cells, filled))
 
     @plain_settings()
@@ -854,7 +855,15 @@ class MissDiff(Parameters):
             return self._method.draw(part, seed, first_row=first, hidden=own, verbose=self.verbose, **how)
 
         return keep_drawn(
-            self._rules, self.codec_, draw, known, seed, first_row=first_row, holes=holes, recorded=recorded
+            self._rules,
+            self.codec_,
+            draw,
+            known,
+            seed,
+            first_row=first_row,
+            holes=holes,
+            recorded=recorded,
+            structural=keeps_structural(self),
         )
 
     def _structural(self, drawn: pd.DataFrame, known: TableCells) -> dict[str | int, np.ndarray]:

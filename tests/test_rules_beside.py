@@ -45,3 +45,33 @@ class TestStructuralHoles:
         assert (rows["days"].isna() == (rows["dead"] == "no")).all()
         assert 0.1 < (rows["dead"] == "yes").mean() < 0.9
         assert (rows["z"] == rows["x"] * rows["w"] + rows["x"]).all()
+
+    def test_a_hole_is_no_part_of_a_rule(self) -> None:
+        table = patients()
+        table["early"] = np.minimum(table["x"], table["days"].fillna(1000.0))
+        model = fit(table[["dead", "days", "early"]], ["early <= days - 90"])
+        alive = table["dead"] == "no"
+        for rows in (
+            model.sample(300, random_state=1),
+            model.impute(table[["dead"]].assign(days=np.nan, early=np.nan)),
+        ):
+            living = rows["dead"] == "no"
+            assert rows.loc[living, "days"].isna().all()
+            assert rows.loc[~living, "days"].notna().all()
+            assert (rows["early"] <= rows["days"] - 90)[~living].all()
+        assert (table["early"][alive] > 30).mean() > 0.3
+        drawn = model.sample(300, random_state=1)
+        assert (drawn.loc[drawn["dead"] == "no", "early"] > 30).mean() > 0.2  # not moved to keep a rule with a hole
+
+    def test_holes_stay_right_where_a_rule_names_their_source(self) -> None:
+        random = np.random.default_rng(0)
+        hours = np.where(random.random(ROWS) < 0.5, 0, random.integers(1, 90, ROWS))
+        table = pd.DataFrame({"hours": hours, "pressure": random.integers(5, 30, ROWS).astype(float)})
+        table["pressure"] = table["pressure"].mask(hours == 0)
+        table["limit"] = random.integers(0, 90, ROWS)
+        model = fit(table, ["hours <= limit", "pressure <= hours", "hours <= 50"])
+        assert model.structural_[["column", "source"]].values.tolist() == [["pressure", "hours"]]
+        for rows in (model.sample(300, random_state=1), model.sample(given=table[["limit"]].clip(upper=30))):
+            assert (rows["pressure"].isna() == (rows["hours"] == 0)).all()
+            assert (rows["hours"] <= rows["limit"].clip(upper=50)).all()
+            assert (rows["pressure"] <= rows["hours"])[rows["hours"] > 0].all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,8 +19,10 @@ from missdiff_fast.rules.moving import move
 from missdiff_fast.rules.rows import Rows
 from missdiff_fast.rules.rules import Rules
 from missdiff_fast.table import Codec, TableCells
+from missdiff_fast.table.schema import Name
 
 _ATTEMPTS = 4  # draws of a row beside the first
+_TURNS = 4  # in which cells are moved and others follow
 # Parts of a table that are drawn again, and the rows between two that are worth leaving out.
 _MOST_SPANS, _LEAST_GAP = 16, 1_000
 
@@ -37,6 +39,7 @@ def keep_drawn(
     first_row: int = 0,
     holes: pd.DataFrame | None = None,
     recorded: bool = False,
+    structural: bool = False,
 ) -> pd.DataFrame:
     """Drawn rows in which relations and rules hold, as far as known cells let them.
 
@@ -63,13 +66,15 @@ def keep_drawn(
         which all of its cells are there.
     recorded : bool
         As of `missdiff_fast.table.Codec.settle`.
+    structural : bool
+        Whether structural holes stay holes in the rows, which are then no part of a rule.
     """
-    part = _Part(codec, known, seed, first_row, holes, recorded)
+    part = _Part(codec, known, seed, first_row, holes, recorded, structural)
     drawn = draw(seed, slice(0, len(known)))
     frame = part.settled(drawn)
     if not rules.all:
         return frame
-    rows = derive(Rows.drawn(rules.columns, frame, known, holes), rules.network)
+    rows = derive(part.rows(rules, frame), rules.network)
     for attempt in range(_ATTEMPTS):
         unkept = rules.network.unkept(rows)
         if not unkept.any():
@@ -79,7 +84,7 @@ def keep_drawn(
             few = part.cut(span, again)
             other = draw(again, span)
             settled = few.settled(other)
-            new = derive(Rows.drawn(rules.columns, settled, few.known, few.holes), rules.network)
+            new = derive(few.rows(rules, settled), rules.network)
             good = unkept[span] & ~rules.network.unkept(new)
             places = span.start + np.flatnonzero(good)
             if len(places):
@@ -90,7 +95,13 @@ def keep_drawn(
 
 
 def keep_imputed(
-    rules: Rules, codec: Codec, filled: pd.DataFrame, known: TableCells, *, recorded: bool = False
+    rules: Rules,
+    codec: Codec,
+    filled: pd.DataFrame,
+    known: TableCells,
+    *,
+    recorded: bool = False,
+    structural: bool = False,
 ) -> pd.DataFrame:
     """Rows with one best guess for each missing cell, in which relations and rules hold, as in `keep_drawn`.
 
@@ -102,12 +113,14 @@ def keep_imputed(
         What `missdiff_fast.table.Codec.decode_means` gave.
     recorded : bool
         As of `missdiff_fast.table.Codec.settle`.
+    structural : bool
+        As of `keep_drawn`.
     """
-    part = _Part(codec, known, recorded=recorded)
+    part = _Part(codec, known, recorded=recorded, structural=structural)
     frame = part.settled(filled)
     if not rules.all:
         return frame
-    rows = derive(Rows.drawn(rules.columns, frame, known, None), rules.network)
+    rows = derive(part.rows(rules, frame), rules.network)
     return _kept(rules, part, rows, filled, frame, None)
 
 
@@ -121,6 +134,22 @@ class _Part:
     first_row: int = 0
     holes: pd.DataFrame | None = None
     recorded: bool = False
+    structural: bool = False
+
+    def rows(self, rules: Rules, frame: pd.DataFrame) -> Rows:
+        """The cells of settled rows as the rules see them."""
+        holes: Mapping[Name, np.ndarray] = {}
+        if self.holes is not None:
+            holes = {name: self.holes[name].to_numpy(dtype=bool) for name in rules.columns}
+        elif self.structural:
+            holes = self.codec.structural.missing(frame, self.known)
+        return Rows.drawn(rules.columns, frame, self.known, holes)
+
+    def sources(self, rules: Rules) -> list[Name]:
+        """The columns of rules that tell which cells are structural holes, which moved cells would make wrong."""
+        keeps = self.structural or self.holes is not None
+        sources = {one.source for one in self.codec.structural.found} if keeps else set()
+        return [name for name in rules.columns if name in sources]
 
     def settled(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """Drawn rows in which the relations hold."""
@@ -156,21 +185,40 @@ def _kept(
     rules: Rules, part: _Part, rows: Rows, drawn: pd.DataFrame, frame: pd.DataFrame, uniform: np.ndarray | None
 ) -> pd.DataFrame:
     """The frame with cells moved so that the rules hold; the relations are settled again in the rows that changed."""
-    unkept = np.flatnonzero(rules.network.unkept(rows))
-    if len(unkept):
-        few = combine(rows.take(unkept), rules.network, None if uniform is None else uniform[unkept])
-        rows = rows.with_rows(unkept, move(derive(few, rules.network), rules.network))
-    original = Rows.drawn(rules.columns, frame, part.known, part.holes)
-    _warn(rules, rows, original)
-    frame, changed = frame.copy(deep=False), np.zeros(len(frame), dtype=bool)
-    for name, column in rules.columns.items():
-        moved = original.free[name] & (rows.numbers[name] != original.numbers[name])
-        if moved.any():
-            frame[name] = put(frame[name], moved, column.array(rows.numbers[name][moved]))
-            changed |= moved
-    if not changed.any() or not part.codec.relations.found:
-        return frame
-    return _settled_again(rules, part, drawn, frame, np.flatnonzero(changed), uniform)
+    sources = part.sources(rules)
+    for turn in range(_TURNS):
+        original = part.rows(rules, frame)
+        rows = _moved(rules, derive(original, rules.network) if turn else rows, sources, uniform)
+        frame, changed = frame.copy(deep=False), np.zeros(len(frame), dtype=bool)
+        for name, column in rules.columns.items():
+            moved = original.free[name] & (rows.numbers[name] != original.numbers[name])
+            if moved.any():
+                frame[name] = put(frame[name], moved, column.array(rows.numbers[name][moved]))
+                changed |= moved
+        if not changed.any():
+            break
+        if part.codec.relations.found:
+            frame = _settled_again(rules, part, drawn, frame, np.flatnonzero(changed), uniform)
+        if not sources:
+            break
+    _warn(rules, part.rows(rules, frame))
+    return frame
+
+
+def _moved(rules: Rules, rows: Rows, sources: Sequence[Name], uniform: np.ndarray | None) -> Rows:
+    """The rows with cells moved so that the rules hold: the sources of structural holes only where no others do it."""
+    network = rules.network
+    for locked in (sources, ()) if sources else ((),):
+        places = np.flatnonzero(network.unkept(rows))
+        if not len(places):
+            break
+        few = rows.take(places)
+        free = few.free
+        for name in locked:
+            few = few.settled(name, np.ones(len(places), dtype=bool))
+        few = combine(few, network, None if uniform is None else uniform[places])
+        rows = rows.with_rows(places, replace(move(derive(few, network), network), free=free))
+    return rows
 
 
 def _settled_again(
@@ -207,14 +255,14 @@ def _take(cells: TableCells, places: np.ndarray) -> TableCells:
     return replace(cells, frame=cells.frame.iloc[places], found=found)
 
 
-def _warn(rules: Rules, rows: Rows, original: Rows) -> None:
+def _warn(rules: Rules, rows: Rows) -> None:
     """Warn of rules that do not hold, at the line outside of this package that called."""
     told, names = list[str](), dict[object, None]()
     for rule in rules.all:
         broken = rows.broken(rule)
         if not broken.any():
             continue
-        drawn = np.logical_or.reduce([original.free[name] for name in rule.columns])
+        drawn = np.logical_or.reduce([rows.free[name] for name in rule.columns])
         for count, why in (
             (int((broken & ~drawn).sum()), "by known cells alone"),
             (int((broken & drawn).sum()), "where no value that could be found keeps it beside the known cells"),
