@@ -75,3 +75,19 @@ class TestStructuralHoles:
             assert (rows["pressure"].isna() == (rows["hours"] == 0)).all()
             assert (rows["hours"] <= rows["limit"].clip(upper=50)).all()
             assert (rows["pressure"] <= rows["hours"])[rows["hours"] > 0].all()
+
+
+class TestRelations:
+    @pytest.mark.parametrize(
+        "rules",
+        [["x <= 10", "y >= 0"], ["y <= 21", "x >= 0"], ["x <= 10", "y <= 5"], ["x <= y - 10", "w <= x", "y <= 70"]],
+    )
+    def test_a_relation_between_columns_that_rules_name_is_kept(self, rules: list[str]) -> None:
+        table = patients()[["x", "y", "w"]]
+        model = fit(table, rules)
+        assert len(model.relations_) == 1
+        known = table.assign(x=np.nan, y=np.nan).mask(np.random.default_rng(3).random(table.shape) < 0.5)
+        for rows in (model.sample(300, random_state=1), model.impute(known)):
+            assert (rows["y"] == 2 * rows["x"] + 1).all()
+            for rule in rules:
+                assert rows.eval(rule).all()

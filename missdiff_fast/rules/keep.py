@@ -16,8 +16,9 @@ from missdiff_fast.rules.columns import put
 from missdiff_fast.rules.combining import combine
 from missdiff_fast.rules.deriving import derive
 from missdiff_fast.rules.moving import move
-from missdiff_fast.rules.rows import Rows
+from missdiff_fast.rules.rows import Network, Rows
 from missdiff_fast.rules.rules import Rules
+from missdiff_fast.rules.staying import staying, with_relations
 from missdiff_fast.table import Codec, TableCells
 from missdiff_fast.table.schema import Name
 
@@ -185,31 +186,43 @@ def _kept(
     rules: Rules, part: _Part, rows: Rows, drawn: pd.DataFrame, frame: pd.DataFrame, uniform: np.ndarray | None
 ) -> pd.DataFrame:
     """The frame with cells moved so that the rules hold; the relations are settled again in the rows that changed."""
-    sources = part.sources(rules)
+    sources, network = part.sources(rules), with_relations(rules, part.codec.relations)
     for turn in range(_TURNS):
         original = part.rows(rules, frame)
-        rows = _moved(rules, derive(original, rules.network) if turn else rows, sources, uniform)
-        frame, changed = frame.copy(deep=False), np.zeros(len(frame), dtype=bool)
-        for name, column in rules.columns.items():
-            moved = original.free[name] & (rows.numbers[name] != original.numbers[name])
-            if moved.any():
-                frame[name] = put(frame[name], moved, column.array(rows.numbers[name][moved]))
-                changed |= moved
+        rows = derive(original, rules.network) if turn else rows
+        rows = _moved(rows, rules.network.unkept, network, sources, uniform)
+        moved = {name: original.free[name] & (rows.numbers[name] != original.numbers[name]) for name in rules.columns}
+        changed = np.logical_or.reduce(list(moved.values()))
         if not changed.any():
             break
+        frame = frame.copy(deep=False)
+        for name, column in rules.columns.items():
+            if moved[name].any():
+                frame[name] = put(frame[name], moved[name], column.array(rows.numbers[name][moved[name]]))
+        places = np.flatnonzero(changed)
         if part.codec.relations.found:
-            frame = _settled_again(rules, part, drawn, frame, np.flatnonzero(changed), uniform)
-        if not sources:
+            few, there = rows.take(places), {name: one[places] for name, one in moved.items()}
+            if turn < _TURNS - 1:
+                stay = staying(few, there, rules, part.codec.relations.found)
+            else:  # where turns lead to no end, rules come before relations
+                stay = few.there
+            frame = _settled_again(part, drawn, frame, places, uniform, stay)
+        elif not sources:
             break
     _warn(rules, part.rows(rules, frame))
     return frame
 
 
-def _moved(rules: Rules, rows: Rows, sources: Sequence[Name], uniform: np.ndarray | None) -> Rows:
+def _moved(
+    rows: Rows,
+    unkept: Callable[[Rows], np.ndarray],
+    network: Network,
+    sources: Sequence[Name],
+    uniform: np.ndarray | None,
+) -> Rows:
     """The rows with cells moved so that the rules hold: the sources of structural holes only where no others do it."""
-    network = rules.network
     for locked in (sources, ()) if sources else ((),):
-        places = np.flatnonzero(network.unkept(rows))
+        places = np.flatnonzero(unkept(rows))
         if not len(places):
             break
         few = rows.take(places)
@@ -222,9 +235,14 @@ def _moved(rules: Rules, rows: Rows, sources: Sequence[Name], uniform: np.ndarra
 
 
 def _settled_again(
-    rules: Rules, part: _Part, drawn: pd.DataFrame, frame: pd.DataFrame, places: np.ndarray, uniform: np.ndarray | None
+    part: _Part,
+    drawn: pd.DataFrame,
+    frame: pd.DataFrame,
+    places: np.ndarray,
+    uniform: np.ndarray | None,
+    stay: Mapping[Name, np.ndarray],
 ) -> pd.DataFrame:
-    """The frame with the relations settled in some rows, in which the cells that rules name stay.
+    """The frame with the relations settled in some rows, in which some cells stay, bool ``[n]`` of some columns.
 
     Structural holes are told by cells that are known, not by these, so their sources stay as the frame has them.
     """
@@ -232,13 +250,8 @@ def _settled_again(
     known, rows = _take(part.known, places), drawn.iloc[places].copy(deep=False)  # with the residuals
     for name in frame.columns:
         rows[name] = frame[name].iloc[places].array
-    kept = {}
-    for name in rules.columns:
-        kept[name] = np.ones(len(places), dtype=bool) if holes is None else ~holes[name].to_numpy(dtype=bool)
     chosen = None if uniform is None else uniform[places]
-    settled = part.codec.relations.settle(rows, known, chosen, holes, kept)
-    others = [name for name in settled.columns if name not in rules.columns]
-    return _put_rows(frame, places, settled[others])
+    return _put_rows(frame, places, part.codec.relations.settle(rows, known, chosen, holes, stay))
 
 
 def _put_rows(frame: pd.DataFrame, places: np.ndarray, rows: pd.DataFrame) -> pd.DataFrame:
