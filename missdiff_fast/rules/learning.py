@@ -172,7 +172,12 @@ def _checked(rule: Rule, columns: Mapping[Name, RuleColumn]) -> Rule:
     def local(expression: Expression) -> Expression:
         if not isinstance(expression, Moment):
             return expression
-        return Moment(expression.text, days_of(pd.Timestamp(expression.text).tz_localize(zone)))
+        moment = pd.Timestamp(expression.text).tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+        if moment is pd.NaT:
+            problem = f"the clocks of {zone} have {expression.text!r} twice or never, as they are put back or forward"
+            names = [column.name for column in times]
+            raise rule_error(rule.text, problem, columns=names, remedy="give a time an hour earlier or later")
+        return Moment(expression.text, days_of(moment))
 
     if isinstance(rule, Inequality):
         return replace(rule, terms=tuple(replaced(term, local) for term in rule.terms))
