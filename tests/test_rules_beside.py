@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from missdiff_fast import MissDiff
-from missdiff_fast.errors import DataWarning
+from missdiff_fast.errors import DataError, DataWarning
+from missdiff_fast.rules.deriving import root
 
 ROWS = 400
 
@@ -91,3 +92,39 @@ class TestRelations:
             assert (rows["y"] == 2 * rows["x"] + 1).all()
             for rule in rules:
                 assert rows.eval(rule).all()
+
+    def test_sources_of_holes_stay_as_known_cells_say_where_rules_move_others(self) -> None:
+        table = patients().assign(code=lambda t: np.where(t["dead"] == "yes", "D", "A"))[["dead", "days", "code", "x"]]
+        model = fit(table, ["x <= days - 90"])
+        known = table.loc[table["dead"] == "yes", ["days"]].head(100).clip(lower=120)
+        rows = model.sample(given=known)
+        assert (rows["dead"] == "yes").all()
+        assert (rows["code"] == "D").all()
+        assert (rows["x"] <= rows["days"] - 90).all()
+
+
+def test_a_root_does_not_depend_on_other_rows() -> None:
+    both = root(lambda x: np.where([True, False], 0.17 * x - 1.1, x**3 - 5), 0.0, 9.3, np.zeros(2))
+    linear = root(lambda x: 0.17 * x - 1.1, 0.0, 9.3, np.zeros(1))
+    curved = root(lambda x: x**3 - 5, 0.0, 9.3, np.zeros(1))
+    assert both.tolist() == [*linear, *curved]
+
+
+def test_rows_drawn_to_meet_conditions_are_not_told() -> None:
+    model = fit(patients()[["x", "w"]], ["x <= 40"])
+    with pytest.warns(DataWarning) as told:
+        rows = model.sample(10, given={"x": 50.0, "w": [1.0, 2.0, 3.0]})
+    assert [str(one.message) for one in told if "rule" in str(one.message)] == [
+        "rows that break a rule are left so: 'x <= 40' in 10 rows, by known cells alone: "
+        "look at the known cells of these rows"
+    ]
+    assert (rows["x"] == 50).all()
+
+
+@pytest.mark.parametrize("time", ["2024-03-31 02:30", "2024-10-27 02:30"])
+def test_a_time_that_clocks_do_not_have_once_is_refused(time: str) -> None:
+    times = pd.date_range("2024-01-01", periods=60, freq="7D", tz="Europe/Berlin")
+    table = pd.DataFrame({"t": times, "x": np.arange(60) % 7})
+    with pytest.raises(DataError, match=f"{time}.*Europe/Berlin have '{time}' twice or never.*an hour earlier") as told:
+        fit(table, [f"t <= '{time}'"])
+    assert told.value.columns == ("t",)

@@ -41,6 +41,7 @@ def keep_drawn(
     holes: pd.DataFrame | None = None,
     recorded: bool = False,
     structural: bool = False,
+    quiet: bool = False,
 ) -> pd.DataFrame:
     """Drawn rows in which relations and rules hold, as far as known cells let them.
 
@@ -69,6 +70,8 @@ def keep_drawn(
         As of `missdiff_fast.table.Codec.settle`.
     structural : bool
         Whether structural holes stay holes in the rows, which are then no part of a rule.
+    quiet : bool
+        Whether no warning tells of rules that do not hold.
     """
     part = _Part(codec, known, seed, first_row, holes, recorded, structural)
     drawn = draw(seed, slice(0, len(known)))
@@ -92,7 +95,7 @@ def keep_drawn(
                 rows = rows.with_rows(places, new.take(good))
                 drawn, frame = _put_rows(drawn, places, other[good]), _put_rows(frame, places, settled[good])
     uniform = row_uniform(derive_seed(seed, "redraw", _ATTEMPTS), first_row, len(known))
-    return _kept(rules, part, rows, drawn, frame, uniform)
+    return _kept(rules, part, rows, drawn, frame, uniform, quiet=quiet)
 
 
 def keep_imputed(
@@ -183,7 +186,14 @@ def spans(wanted: np.ndarray, most: int = _MOST_SPANS, gap: int = _LEAST_GAP) ->
 
 
 def _kept(
-    rules: Rules, part: _Part, rows: Rows, drawn: pd.DataFrame, frame: pd.DataFrame, uniform: np.ndarray | None
+    rules: Rules,
+    part: _Part,
+    rows: Rows,
+    drawn: pd.DataFrame,
+    frame: pd.DataFrame,
+    uniform: np.ndarray | None,
+    *,
+    quiet: bool = False,
 ) -> pd.DataFrame:
     """The frame with cells moved so that the rules hold; the relations are settled again in the rows that changed."""
     sources, network = part.sources(rules), with_relations(rules, part.codec.relations)
@@ -202,14 +212,14 @@ def _kept(
         places = np.flatnonzero(changed)
         if part.codec.relations.found:
             few, there = rows.take(places), {name: one[places] for name, one in moved.items()}
-            if turn < _TURNS - 1:
-                stay = staying(few, there, rules, part.codec.relations.found)
-            else:  # where turns lead to no end, rules come before relations
-                stay = few.there
+            # Where turns lead to no end, rules come before relations.
+            last = turn == _TURNS - 1
+            stay = few.there if last else staying(few, there, rules, part.codec.relations.found)
             frame = _settled_again(part, drawn, frame, places, uniform, stay)
         elif not sources:
             break
-    _warn(rules, part.rows(rules, frame))
+    if not quiet:
+        _warn(rules, part.rows(rules, frame))
     return frame
 
 
@@ -244,14 +254,16 @@ def _settled_again(
 ) -> pd.DataFrame:
     """The frame with the relations settled in some rows, in which some cells stay, bool ``[n]`` of some columns.
 
-    Structural holes are told by cells that are known, not by these, so their sources stay as the frame has them.
+    Cells that are known tell of structural holes, not these: what follows from that stays too.
     """
     holes = None if part.holes is None else part.holes.iloc[places]
     known, rows = _take(part.known, places), drawn.iloc[places].copy(deep=False)  # with the residuals
     for name in frame.columns:
         rows[name] = frame[name].iloc[places].array
     chosen = None if uniform is None else uniform[places]
-    return _put_rows(frame, places, part.codec.relations.settle(rows, known, chosen, holes, stay))
+    _, told = part.codec.structural.agree(rows, known, holes, recorded=part.recorded)
+    kept = {name: stay.get(name, False) | told.get(name, False) for name in {**stay, **told}}
+    return _put_rows(frame, places, part.codec.relations.settle(rows, known, chosen, holes, kept))
 
 
 def _put_rows(frame: pd.DataFrame, places: np.ndarray, rows: pd.DataFrame) -> pd.DataFrame:
