@@ -128,3 +128,21 @@ def test_a_time_that_clocks_do_not_have_once_is_refused(time: str) -> None:
     with pytest.raises(DataError, match=f"{time}.*Europe/Berlin have '{time}' twice or never.*an hour earlier") as told:
         fit(table, [f"t <= '{time}'"])
     assert told.value.columns == ("t",)
+
+
+class TestLimits:
+    crp = pd.DataFrame({"crp": ["<0.1", "0.1", "0.2", "0.5", "2.5", "7.0"] * 40, "n": np.arange(240) % 7})
+
+    @pytest.mark.parametrize("rule", ["mg = 10 * crp", "crp = mg / 10"])
+    def test_a_formula_with_limits_is_refused(self, rule: str) -> None:
+        table = self.crp.assign(mg=np.where(self.crp["crp"] == "<0.1", "<1", (np.arange(240) % 9).astype(str)))
+        problem = "'(mg|crp)' holds limits of measurement such as '<(1|0.1)'.*leave the rule out, or write numbers"
+        with pytest.raises(DataError, match=problem) as told:
+            fit(table, [rule])
+        assert set(told.value.columns) < {"crp", "mg"}
+
+    def test_a_limit_is_below_its_number(self) -> None:
+        rows = fit(self.crp, ["crp < 0.1"]).sample(100, random_state=0)
+        assert set(rows["crp"]) == {"<0.1"}
+        rows = fit(self.crp, ["crp >= 0.1"]).sample(100, random_state=0)
+        assert "<0.1" not in set(rows["crp"])

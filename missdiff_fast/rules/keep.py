@@ -262,7 +262,8 @@ def _settled_again(
         rows[name] = frame[name].iloc[places].array
     chosen = None if uniform is None else uniform[places]
     _, told = part.codec.structural.agree(rows, known, holes, recorded=part.recorded)
-    kept = {name: stay.get(name, False) | told.get(name, False) for name in {**stay, **told}}
+    none = np.zeros(len(places), dtype=bool)
+    kept = {name: stay.get(name, none) | told.get(name, none) for name in {**stay, **told}}
     return _put_rows(frame, places, part.codec.relations.settle(rows, known, chosen, holes, kept))
 
 

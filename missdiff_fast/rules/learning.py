@@ -143,6 +143,11 @@ def _checked(rule: Rule, columns: Mapping[Name, RuleColumn]) -> Rule:
         if not isinstance(rule, Combinations) and column.kind == "text":
             problem = f"column {name!r} holds texts, which are neither compared nor computed"
             raise rule_error(rule.text, problem, columns=[name], remedy="rules for texts are combinations(...)")
+        if isinstance(rule, Derived) and column.column.censored is not None:
+            limit = column.column.censored.limits[0][1]
+            problem = f"column {name!r} holds limits of measurement such as {limit!r}, which are not computed with"
+            remedy = "leave the rule out, or write numbers in place of the limits"
+            raise rule_error(rule.text, problem, columns=[name], remedy=remedy)
         if not column.exact:
             raise rule_error(
                 rule.text, f"column {name!r} holds numbers that float64 does not tell apart", columns=[name]

@@ -24,8 +24,9 @@ def with_relations(rules: Rules, relations: Relations) -> Network:
         names = (one.column, *one.sources)
         if not isinstance(one, Numeric) or one.residual is not None or one.column in network.derived:
             continue
-        # Times are seconds in relations, and days in rules.
-        if rules.columns.keys() >= set(names) and not any(relations.fields[name].timed for name in names):
+        if not rules.columns.keys() >= set(names) or any(rules.columns[n].column.censored is not None for n in names):
+            continue
+        if not any(relations.fields[name].timed for name in names):  # which are seconds there, and days in rules
             try:
                 network = network_of([*network.rules, Derived(one.formula, one.column, _expression(one))])
             except ValueError:  # in a circle with the user's own formulas, which come first
