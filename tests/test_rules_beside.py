@@ -146,3 +146,16 @@ class TestLimits:
         assert set(rows["crp"]) == {"<0.1"}
         rows = fit(self.crp, ["crp >= 0.1"]).sample(100, random_state=0)
         assert "<0.1" not in set(rows["crp"])
+
+
+def test_a_rule_comes_before_a_relation_to_known_cells() -> None:
+    table = patients()[["x", "y", "w"]]
+    rows = fit(table, ["x <= 10", "y >= 0"]).sample(given=table[["y"]].head(50))
+    assert rows["x"].max() <= 10
+    assert (rows["y"] == 2 * rows["x"] + 1)[rows["y"] <= 21].all()
+
+
+def test_rows_depend_on_their_number_alone() -> None:
+    model = fit(patients().drop(columns="z"), ["x <= 10", "y <= 15", "w <= days"])
+    rows = model.sample(120, random_state=3)[100:].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rows, model.sample(20, first_row=100, random_state=3))

@@ -197,14 +197,20 @@ def _kept(
 ) -> pd.DataFrame:
     """The frame with cells moved so that the rules hold; the relations are settled again in the rows that changed."""
     sources, network = part.sources(rules), with_relations(rules, part.codec.relations)
-    for turn in range(_TURNS):
+    alone = not part.codec.relations.found and not sources  # nothing follows from what is moved
+    turn, last = 0, 0 if alone else _TURNS - 1
+    while turn <= last:
         original = part.rows(rules, frame)
         rows = derive(original, rules.network) if turn else rows
-        rows = _moved(rows, rules.network.unkept, network, sources, uniform)
+        # Where turns lead to no end, rules come before relations.
+        rows = _moved(rows, rules.network.unkept, network if turn < last else rules.network, sources, uniform)
         moved = {name: original.free[name] & (rows.numbers[name] != original.numbers[name]) for name in rules.columns}
         changed = np.logical_or.reduce(list(moved.values()))
         if not changed.any():
-            break
+            if turn == last or not rules.network.unkept(rows).any():
+                break
+            turn = last
+            continue
         frame = frame.copy(deep=False)
         for name, column in rules.columns.items():
             if moved[name].any():
@@ -212,12 +218,9 @@ def _kept(
         places = np.flatnonzero(changed)
         if part.codec.relations.found:
             few, there = rows.take(places), {name: one[places] for name, one in moved.items()}
-            # Where turns lead to no end, rules come before relations.
-            last = turn == _TURNS - 1
-            stay = few.there if last else staying(few, there, rules, part.codec.relations.found)
+            stay = staying(few, there, rules, part.codec.relations.found) if turn < last else few.there
             frame = _settled_again(part, drawn, frame, places, uniform, stay)
-        elif not sources:
-            break
+        turn += 1
     if not quiet:
         _warn(rules, part.rows(rules, frame))
     return frame
