@@ -36,7 +36,7 @@ def compute(rows: Rows, network: Network, only: Collection[Name] | None = None) 
     return rows
 
 
-def derive(rows: Rows, network: Network) -> Rows:
+def with_derived(rows: Rows, network: Network) -> Rows:
     """The rows in which derived columns hold, as far as known cells let them.
 
     Where a derived cell is known, and a source is not, the source is solved for, and the other sources stay.

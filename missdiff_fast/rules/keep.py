@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._engine.random import derive as derive_seed
-from missdiff_fast._engine.random import row_uniform
+from missdiff_fast._engine.random import derive, row_uniform
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.rules.columns import put
 from missdiff_fast.rules.combining import combine
-from missdiff_fast.rules.deriving import derive
+from missdiff_fast.rules.deriving import with_derived
 from missdiff_fast.rules.moving import move
 from missdiff_fast.rules.rows import Network, Rows
 from missdiff_fast.rules.rules import Rules
@@ -78,23 +77,23 @@ def keep_drawn(
     frame = part.settled(drawn)
     if not rules.all:
         return frame
-    rows = derive(part.rows(rules, frame), rules.network)
+    rows = with_derived(part.rows(rules, frame), rules.network)
     for attempt in range(_ATTEMPTS):
         unkept = rules.network.unkept(rows)
         if not unkept.any():
             break
-        again = derive_seed(seed, "redraw", attempt)
+        again = derive(seed, "redraw", attempt)
         for span in spans(unkept):
             few = part.cut(span, again)
             other = draw(again, span)
             settled = few.settled(other)
-            new = derive(few.rows(rules, settled), rules.network)
+            new = with_derived(few.rows(rules, settled), rules.network)
             good = unkept[span] & ~rules.network.unkept(new)
             places = span.start + np.flatnonzero(good)
             if len(places):
                 rows = rows.with_rows(places, new.take(good))
                 drawn, frame = _put_rows(drawn, places, other[good]), _put_rows(frame, places, settled[good])
-    uniform = row_uniform(derive_seed(seed, "redraw", _ATTEMPTS), first_row, len(known))
+    uniform = row_uniform(derive(seed, "redraw", _ATTEMPTS), first_row, len(known))
     return _kept(rules, part, rows, drawn, frame, uniform, quiet=quiet)
 
 
@@ -124,7 +123,7 @@ def keep_imputed(
     frame = part.settled(filled)
     if not rules.all:
         return frame
-    rows = derive(part.rows(rules, frame), rules.network)
+    rows = with_derived(part.rows(rules, frame), rules.network)
     return _kept(rules, part, rows, filled, frame, None)
 
 
@@ -159,7 +158,7 @@ class _Part:
         """Drawn rows in which the relations hold."""
         uniform = None
         if self.seed is not None and self.codec.relations.found:
-            uniform = row_uniform(derive_seed(self.seed, "settle"), self.first_row, len(drawn))
+            uniform = row_uniform(derive(self.seed, "settle"), self.first_row, len(drawn))
         return self.codec.settle(drawn, self.known, uniform, self.holes, recorded=self.recorded)
 
     def cut(self, span: slice, seed: int) -> _Part:
@@ -201,7 +200,7 @@ def _kept(
     turn, last = 0, 0 if alone else _TURNS - 1
     while turn <= last:
         original = part.rows(rules, frame)
-        rows = derive(original, rules.network) if turn else rows
+        rows = with_derived(original, rules.network) if turn else rows
         # Where turns lead to no end, rules come before relations.
         rows = _moved(rows, rules.network.unkept, network if turn < last else rules.network, sources, uniform)
         moved = {name: original.free[name] & (rows.numbers[name] != original.numbers[name]) for name in rules.columns}
@@ -243,7 +242,7 @@ def _moved(
         for name in locked:
             few = few.settled(name, np.ones(len(places), dtype=bool))
         few = combine(few, network, None if uniform is None else uniform[places])
-        rows = rows.with_rows(places, replace(move(derive(few, network), network), free=free))
+        rows = rows.with_rows(places, replace(move(with_derived(few, network), network), free=free))
     return rows
 
 

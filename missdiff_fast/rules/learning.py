@@ -14,8 +14,8 @@ from torch import Tensor
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.rules.columns import RuleColumn
+from missdiff_fast.rules.contradictions import check_limits
 from missdiff_fast.rules.expressions import Expression, Moment, Variable, kind_of, moments, replaced
-from missdiff_fast.rules.limits import check_limits
 from missdiff_fast.rules.parse import days_of, parse_rules, rule_error
 from missdiff_fast.rules.rows import Rows
 from missdiff_fast.rules.rule import Combinations, Derived, Inequality, Rule
