@@ -377,7 +377,8 @@ class MissDiff(Parameters):
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
-        filled = keep_imputed(self._rules, self.codec_, filled, cells, recorded=keeps_structural(self))
+        keeps = keeps_structural(self)
+        filled = keep_imputed(self._rules, self.codec_, filled, cells, recorded=keeps, structural=keeps)
         return kind.give(self._filled(X, cells, filled))
 
     @plain_settings()
@@ -774,15 +775,16 @@ class MissDiff(Parameters):
 
         def draw(start: int, number: int) -> pd.DataFrame:
             frame = without_order(given_frame(number, given, self.columns_))
-            return self._complete(self.codec_.read(self.asides_.learnt(frame), partial=True), of_rows, start)
+            known = self.codec_.read(self.asides_.learnt(frame), partial=True)
+            return self._complete(known, of_rows, start, quiet=True)  # rows that nobody asked for
 
         cells = cells_that_meet(conditions, draw, row_uniform(of_rows, first_row, len(fixed)))
         return pd.concat([fixed, cells], axis=1)
 
-    def _complete(self, known: TableCells, seed: int, first_row: int) -> pd.DataFrame:
+    def _complete(self, known: TableCells, seed: int, first_row: int, *, quiet: bool = False) -> pd.DataFrame:
         """Rows of the learnt columns with these known cells, complete but for structural holes."""
         encoded = self.codec_.encode(known).to(self.device_)
-        drawn = self._drawn(encoded, known, seed, first_row)
+        drawn = self._drawn(encoded, known, seed, first_row, quiet=quiet)
         structural = self._structural(drawn, known)
         if known.columns:
             drawn = in_learnt_dtypes(self.codec_.fill(known, drawn), self.codec_.schema)
@@ -844,6 +846,7 @@ class MissDiff(Parameters):
         hidden: torch.Tensor | None = None,
         *,
         recorded: bool = False,
+        quiet: bool = False,
         **how: Any,
     ) -> pd.DataFrame:
         """Drawn rows in which the codec's relations and the rules hold; ``how`` are arguments of `Method.draw`."""
@@ -854,7 +857,16 @@ class MissDiff(Parameters):
             return self._method.draw(part, seed, first_row=first, hidden=own, verbose=self.verbose, **how)
 
         return keep_drawn(
-            self._rules, self.codec_, draw, known, seed, first_row=first_row, holes=holes, recorded=recorded
+            self._rules,
+            self.codec_,
+            draw,
+            known,
+            seed,
+            first_row=first_row,
+            holes=holes,
+            recorded=recorded,
+            structural=keeps_structural(self),
+            quiet=quiet,
         )
 
     def _structural(self, drawn: pd.DataFrame, known: TableCells) -> dict[str | int, np.ndarray]:

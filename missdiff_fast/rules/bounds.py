@@ -63,7 +63,8 @@ def bounds(rows: Rows, network: Network) -> dict[Name, tuple[np.ndarray, np.ndar
 def _linear(rule: Rule, rows: Rows) -> list[Linear]:
     """What a rule wants of its columns; nothing if it is not linear in them.
 
-    Of columns with a resolution, a number that is to be less than another is so by the least difference of them.
+    Of columns with a resolution, a number that is to be less than another is so by the least difference of them. A
+    limit of measurement such as ``<0.1`` is just below its number: columns with limits have no least difference.
     """
     if isinstance(rule, Inequality):
         ((left, sign, right),) = rule.parts
@@ -73,7 +74,8 @@ def _linear(rule: Rule, rows: Rows) -> list[Linear]:
         if found is None:
             return []
         factors, constant = found
-        steps = [abs(f) * rows.columns[name].quantum for name, f in factors.items()]
+        own = {name: rows.columns[name] for name in factors}
+        steps = [abs(f) * own[name].quantum * (own[name].column.censored is None) for name, f in factors.items()]
         strict = min(steps) if "=" not in sign and steps and min(steps) == max(steps) else 0.0
         return [Linear(factors, constant + strict, rule)] if factors else []
     if isinstance(rule, Derived) and (found := _sum(Call("-", (Variable(rule.column), rule.expression)))) is not None:

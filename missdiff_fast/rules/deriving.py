@@ -36,7 +36,7 @@ def compute(rows: Rows, network: Network, only: Collection[Name] | None = None) 
     return rows
 
 
-def derive(rows: Rows, network: Network) -> Rows:
+def with_derived(rows: Rows, network: Network) -> Rows:
     """The rows in which derived columns hold, as far as known cells let them.
 
     Where a derived cell is known, and a source is not, the source is solved for, and the other sources stay.
@@ -128,13 +128,14 @@ def root(function: Callable[[np.ndarray], np.ndarray], least: float, greatest: f
     with np.errstate(all="ignore"):
         straight = np.where(np.isnan(exactly), low - at_low * (high - low) / (at_high - at_low), exactly)
         left = np.abs(function(np.where(np.isfinite(straight), straight, low)))
-        if (left <= _NOISE * np.maximum(np.abs(at_low), np.abs(at_high)))[found].all():
-            return np.where(found, straight, np.nan)
+        linear = left <= _NOISE * np.maximum(np.abs(at_low), np.abs(at_high))  # each row by itself
+    if linear[found].all():
+        return np.where(found, straight, np.nan)
     for _ in range(_HALVINGS):
         middle = low + (high - low) / 2
         value = np.asarray(function(middle))
         exactly = np.where(np.isnan(exactly) & (value == 0), middle, exactly)
         below = np.sign(value) == np.sign(at_low)
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    result = np.where(np.isnan(exactly), low + (high - low) / 2, exactly)
-    return np.where(found, result, np.nan)
+    halved = np.where(np.isnan(exactly), low + (high - low) / 2, exactly)
+    return np.where(found, np.where(linear, straight, halved), np.nan)

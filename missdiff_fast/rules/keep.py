@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from missdiff_fast._engine.random import derive as derive_seed
-from missdiff_fast._engine.random import row_uniform
+from missdiff_fast._engine.random import derive, row_uniform
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.rules.columns import put
 from missdiff_fast.rules.combining import combine
-from missdiff_fast.rules.deriving import derive
+from missdiff_fast.rules.deriving import with_derived
 from missdiff_fast.rules.moving import move
-from missdiff_fast.rules.rows import Rows
+from missdiff_fast.rules.rows import Network, Rows
 from missdiff_fast.rules.rules import Rules
+from missdiff_fast.rules.staying import staying, with_relations
 from missdiff_fast.table import Codec, TableCells
+from missdiff_fast.table.schema import Name
 
 _ATTEMPTS = 4  # draws of a row beside the first
+_TURNS = 4  # in which cells are moved and others follow
 # Parts of a table that are drawn again, and the rows between two that are worth leaving out.
 _MOST_SPANS, _LEAST_GAP = 16, 1_000
 
@@ -37,6 +39,8 @@ def keep_drawn(
     first_row: int = 0,
     holes: pd.DataFrame | None = None,
     recorded: bool = False,
+    structural: bool = False,
+    quiet: bool = False,
 ) -> pd.DataFrame:
     """Drawn rows in which relations and rules hold, as far as known cells let them.
 
@@ -63,34 +67,44 @@ def keep_drawn(
         which all of its cells are there.
     recorded : bool
         As of `missdiff_fast.table.Codec.settle`.
+    structural : bool
+        Whether structural holes stay holes in the rows, which are then no part of a rule.
+    quiet : bool
+        Whether no warning tells of rules that do not hold.
     """
-    part = _Part(codec, known, seed, first_row, holes, recorded)
+    part = _Part(codec, known, seed, first_row, holes, recorded, structural)
     drawn = draw(seed, slice(0, len(known)))
     frame = part.settled(drawn)
     if not rules.all:
         return frame
-    rows = derive(Rows.drawn(rules.columns, frame, known, holes), rules.network)
+    rows = with_derived(part.rows(rules, frame), rules.network)
     for attempt in range(_ATTEMPTS):
         unkept = rules.network.unkept(rows)
         if not unkept.any():
             break
-        again = derive_seed(seed, "redraw", attempt)
+        again = derive(seed, "redraw", attempt)
         for span in spans(unkept):
             few = part.cut(span, again)
             other = draw(again, span)
             settled = few.settled(other)
-            new = derive(Rows.drawn(rules.columns, settled, few.known, few.holes), rules.network)
+            new = with_derived(few.rows(rules, settled), rules.network)
             good = unkept[span] & ~rules.network.unkept(new)
             places = span.start + np.flatnonzero(good)
             if len(places):
                 rows = rows.with_rows(places, new.take(good))
                 drawn, frame = _put_rows(drawn, places, other[good]), _put_rows(frame, places, settled[good])
-    uniform = row_uniform(derive_seed(seed, "redraw", _ATTEMPTS), first_row, len(known))
-    return _kept(rules, part, rows, drawn, frame, uniform)
+    uniform = row_uniform(derive(seed, "redraw", _ATTEMPTS), first_row, len(known))
+    return _kept(rules, part, rows, drawn, frame, uniform, quiet=quiet)
 
 
 def keep_imputed(
-    rules: Rules, codec: Codec, filled: pd.DataFrame, known: TableCells, *, recorded: bool = False
+    rules: Rules,
+    codec: Codec,
+    filled: pd.DataFrame,
+    known: TableCells,
+    *,
+    recorded: bool = False,
+    structural: bool = False,
 ) -> pd.DataFrame:
     """Rows with one best guess for each missing cell, in which relations and rules hold, as in `keep_drawn`.
 
@@ -102,12 +116,14 @@ def keep_imputed(
         What `missdiff_fast.table.Codec.decode_means` gave.
     recorded : bool
         As of `missdiff_fast.table.Codec.settle`.
+    structural : bool
+        As of `keep_drawn`.
     """
-    part = _Part(codec, known, recorded=recorded)
+    part = _Part(codec, known, recorded=recorded, structural=structural)
     frame = part.settled(filled)
     if not rules.all:
         return frame
-    rows = derive(Rows.drawn(rules.columns, frame, known, None), rules.network)
+    rows = with_derived(part.rows(rules, frame), rules.network)
     return _kept(rules, part, rows, filled, frame, None)
 
 
@@ -121,12 +137,28 @@ class _Part:
     first_row: int = 0
     holes: pd.DataFrame | None = None
     recorded: bool = False
+    structural: bool = False
+
+    def rows(self, rules: Rules, frame: pd.DataFrame) -> Rows:
+        """The cells of settled rows as the rules see them."""
+        holes: Mapping[Name, np.ndarray] = {}
+        if self.holes is not None:
+            holes = {name: self.holes[name].to_numpy(dtype=bool) for name in rules.columns}
+        elif self.structural:
+            holes = self.codec.structural.missing(frame, self.known)
+        return Rows.drawn(rules.columns, frame, self.known, holes)
+
+    def sources(self, rules: Rules) -> list[Name]:
+        """The columns of rules that tell which cells are structural holes, which moved cells would make wrong."""
+        keeps = self.structural or self.holes is not None
+        sources = {one.source for one in self.codec.structural.found} if keeps else set()
+        return [name for name in rules.columns if name in sources]
 
     def settled(self, drawn: pd.DataFrame) -> pd.DataFrame:
         """Drawn rows in which the relations hold."""
         uniform = None
         if self.seed is not None and self.codec.relations.found:
-            uniform = row_uniform(derive_seed(self.seed, "settle"), self.first_row, len(drawn))
+            uniform = row_uniform(derive(self.seed, "settle"), self.first_row, len(drawn))
         return self.codec.settle(drawn, self.known, uniform, self.holes, recorded=self.recorded)
 
     def cut(self, span: slice, seed: int) -> _Part:
@@ -153,44 +185,88 @@ def spans(wanted: np.ndarray, most: int = _MOST_SPANS, gap: int = _LEAST_GAP) ->
 
 
 def _kept(
-    rules: Rules, part: _Part, rows: Rows, drawn: pd.DataFrame, frame: pd.DataFrame, uniform: np.ndarray | None
+    rules: Rules,
+    part: _Part,
+    rows: Rows,
+    drawn: pd.DataFrame,
+    frame: pd.DataFrame,
+    uniform: np.ndarray | None,
+    *,
+    quiet: bool = False,
 ) -> pd.DataFrame:
     """The frame with cells moved so that the rules hold; the relations are settled again in the rows that changed."""
-    unkept = np.flatnonzero(rules.network.unkept(rows))
-    if len(unkept):
-        few = combine(rows.take(unkept), rules.network, None if uniform is None else uniform[unkept])
-        rows = rows.with_rows(unkept, move(derive(few, rules.network), rules.network))
-    original = Rows.drawn(rules.columns, frame, part.known, part.holes)
-    _warn(rules, rows, original)
-    frame, changed = frame.copy(deep=False), np.zeros(len(frame), dtype=bool)
-    for name, column in rules.columns.items():
-        moved = original.free[name] & (rows.numbers[name] != original.numbers[name])
-        if moved.any():
-            frame[name] = put(frame[name], moved, column.array(rows.numbers[name][moved]))
-            changed |= moved
-    if not changed.any() or not part.codec.relations.found:
-        return frame
-    return _settled_again(rules, part, drawn, frame, np.flatnonzero(changed), uniform)
+    sources, network = part.sources(rules), with_relations(rules, part.codec.relations)
+    alone = not part.codec.relations.found and not sources  # nothing follows from what is moved
+    turn, last = 0, 0 if alone else _TURNS - 1
+    while turn <= last:
+        original = part.rows(rules, frame)
+        rows = with_derived(original, rules.network) if turn else rows
+        # Where turns lead to no end, rules come before relations.
+        rows = _moved(rows, rules.network.unkept, network if turn < last else rules.network, sources, uniform)
+        moved = {name: original.free[name] & (rows.numbers[name] != original.numbers[name]) for name in rules.columns}
+        changed = np.logical_or.reduce(list(moved.values()))
+        if not changed.any():
+            if turn == last or not rules.network.unkept(rows).any():
+                break
+            turn = last
+            continue
+        frame = frame.copy(deep=False)
+        for name, column in rules.columns.items():
+            if moved[name].any():
+                frame[name] = put(frame[name], moved[name], column.array(rows.numbers[name][moved[name]]))
+        places = np.flatnonzero(changed)
+        if part.codec.relations.found:
+            few, there = rows.take(places), {name: one[places] for name, one in moved.items()}
+            stay = staying(few, there, rules, part.codec.relations.found) if turn < last else few.there
+            frame = _settled_again(part, drawn, frame, places, uniform, stay)
+        turn += 1
+    if not quiet:
+        _warn(rules, part.rows(rules, frame))
+    return frame
+
+
+def _moved(
+    rows: Rows,
+    unkept: Callable[[Rows], np.ndarray],
+    network: Network,
+    sources: Sequence[Name],
+    uniform: np.ndarray | None,
+) -> Rows:
+    """The rows with cells moved so that the rules hold: the sources of structural holes only where no others do it."""
+    for locked in (sources, ()) if sources else ((),):
+        places = np.flatnonzero(unkept(rows))
+        if not len(places):
+            break
+        few = rows.take(places)
+        free = few.free
+        for name in locked:
+            few = few.settled(name, np.ones(len(places), dtype=bool))
+        few = combine(few, network, None if uniform is None else uniform[places])
+        rows = rows.with_rows(places, replace(move(with_derived(few, network), network), free=free))
+    return rows
 
 
 def _settled_again(
-    rules: Rules, part: _Part, drawn: pd.DataFrame, frame: pd.DataFrame, places: np.ndarray, uniform: np.ndarray | None
+    part: _Part,
+    drawn: pd.DataFrame,
+    frame: pd.DataFrame,
+    places: np.ndarray,
+    uniform: np.ndarray | None,
+    stay: Mapping[Name, np.ndarray],
 ) -> pd.DataFrame:
-    """The frame with the relations settled in some rows, in which the cells that rules name count as known."""
+    """The frame with the relations settled in some rows, in which some cells stay, bool ``[n]`` of some columns.
+
+    Cells that are known tell of structural holes, not these: what follows from that stays too.
+    """
     holes = None if part.holes is None else part.holes.iloc[places]
-    known, drawn = _take(part.known, places), drawn.iloc[places].copy(deep=False)
-    found = dict(known.found)
-    for name, column in rules.columns.items():
-        drawn[name] = frame[name].iloc[places].array
-        missing = np.zeros(len(places), dtype=bool) if holes is None else holes[name].to_numpy(dtype=bool)
-        seen = known.observed(name)
-        cells = column.cells(drawn[name], missing)
-        if seen is not None:  # the frame has the nearest values of the column there
-            cells = replace(cells, keys=np.where(seen.missing, cells.keys, seen.per_cell()))
-        found[name] = cells
-    settled = part.codec.settle(drawn, replace(known, found=found), None if uniform is None else uniform[places], holes)
-    others = [name for name in settled.columns if name not in rules.columns]
-    return _put_rows(frame, places, settled[others])
+    known, rows = _take(part.known, places), drawn.iloc[places].copy(deep=False)  # with the residuals
+    for name in frame.columns:
+        rows[name] = frame[name].iloc[places].array
+    chosen = None if uniform is None else uniform[places]
+    _, told = part.codec.structural.agree(rows, known, holes, recorded=part.recorded)
+    none = np.zeros(len(places), dtype=bool)
+    kept = {name: stay.get(name, none) | told.get(name, none) for name in {**stay, **told}}
+    return _put_rows(frame, places, part.codec.relations.settle(rows, known, chosen, holes, kept))
 
 
 def _put_rows(frame: pd.DataFrame, places: np.ndarray, rows: pd.DataFrame) -> pd.DataFrame:
@@ -207,14 +283,14 @@ def _take(cells: TableCells, places: np.ndarray) -> TableCells:
     return replace(cells, frame=cells.frame.iloc[places], found=found)
 
 
-def _warn(rules: Rules, rows: Rows, original: Rows) -> None:
+def _warn(rules: Rules, rows: Rows) -> None:
     """Warn of rules that do not hold, at the line outside of this package that called."""
     told, names = list[str](), dict[object, None]()
     for rule in rules.all:
         broken = rows.broken(rule)
         if not broken.any():
             continue
-        drawn = np.logical_or.reduce([original.free[name] for name in rule.columns])
+        drawn = np.logical_or.reduce([rows.free[name] for name in rule.columns])
         for count, why in (
             (int((broken & ~drawn).sum()), "by known cells alone"),
             (int((broken & drawn).sum()), "where no value that could be found keeps it beside the known cells"),

@@ -14,8 +14,8 @@ from torch import Tensor
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.rules.columns import RuleColumn
+from missdiff_fast.rules.contradictions import check_limits
 from missdiff_fast.rules.expressions import Expression, Moment, Variable, kind_of, moments, replaced
-from missdiff_fast.rules.limits import check_limits
 from missdiff_fast.rules.parse import days_of, parse_rules, rule_error
 from missdiff_fast.rules.rows import Rows
 from missdiff_fast.rules.rule import Combinations, Derived, Inequality, Rule
@@ -143,6 +143,11 @@ def _checked(rule: Rule, columns: Mapping[Name, RuleColumn]) -> Rule:
         if not isinstance(rule, Combinations) and column.kind == "text":
             problem = f"column {name!r} holds texts, which are neither compared nor computed"
             raise rule_error(rule.text, problem, columns=[name], remedy="rules for texts are combinations(...)")
+        if isinstance(rule, Derived) and column.column.censored is not None:
+            limit = column.column.censored.limits[0][1]
+            problem = f"column {name!r} holds limits of measurement such as {limit!r}, which are not computed with"
+            remedy = "leave the rule out, or write numbers in place of the limits"
+            raise rule_error(rule.text, problem, columns=[name], remedy=remedy)
         if not column.exact:
             raise rule_error(
                 rule.text, f"column {name!r} holds numbers that float64 does not tell apart", columns=[name]
@@ -172,7 +177,12 @@ def _checked(rule: Rule, columns: Mapping[Name, RuleColumn]) -> Rule:
     def local(expression: Expression) -> Expression:
         if not isinstance(expression, Moment):
             return expression
-        return Moment(expression.text, days_of(pd.Timestamp(expression.text).tz_localize(zone)))
+        moment = pd.Timestamp(expression.text).tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+        if moment is pd.NaT:
+            problem = f"the clocks of {zone} have {expression.text!r} twice or never, as they are put back or forward"
+            names = [column.name for column in times]
+            raise rule_error(rule.text, problem, columns=names, remedy="give a time an hour earlier or later")
+        return Moment(expression.text, days_of(moment))
 
     if isinstance(rule, Inequality):
         return replace(rule, terms=tuple(replaced(term, local) for term in rule.terms))

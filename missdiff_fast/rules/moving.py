@@ -10,7 +10,7 @@ import numpy as np
 
 from missdiff_fast.rules.bounds import bounds
 from missdiff_fast.rules.columns import RuleColumn
-from missdiff_fast.rules.deriving import compute, derive, ranges, root
+from missdiff_fast.rules.deriving import compute, ranges, root, with_derived
 from missdiff_fast.rules.expressions import evaluate
 from missdiff_fast.rules.rows import Network, Rows
 from missdiff_fast.rules.rule import Inequality, Rule
@@ -85,7 +85,7 @@ def _within(rows: Rows, network: Network) -> Rows:
                 nearer = ~(np.abs(numbers - own) >= np.abs(nearest - own))
                 nearest = np.where(good & nearer, numbers, nearest)
             rows = rows.moved(name, outside, np.where(np.isnan(nearest), other, nearest))
-    return derive(rows, network)
+    return with_derived(rows, network)
 
 
 def _next_to(column: RuleColumn, low: np.ndarray, high: np.ndarray) -> Iterator[tuple[bool, np.ndarray]]:
@@ -124,7 +124,7 @@ def _keep(rows: Rows, rule: Rule, network: Network, order: _Order) -> tuple[Rows
         target = np.where(better, numbers[best, np.arange(len(rows))], target)
     for k, (name, _) in enumerate(movable):
         rows = rows.moved(name, chosen == k, target).settled(name, chosen == k)
-    return derive(rows, network), chosen >= 0
+    return with_derived(rows, network), chosen >= 0
 
 
 def _movable_beside(rows: Rows, name: Name, network: Network) -> list[np.ndarray]:
@@ -149,7 +149,7 @@ def _verdicts(
     others = _movable_beside(rows, name, network)
     places = np.tile(np.arange(len(rows)), len(numbers))
     moved = rows.take(places).moved(name, where[places], numbers.reshape(-1)).settled(name, where[places])
-    tried = derive(moved, network)
+    tried = with_derived(moved, network)
     all_hold, enough = np.ones(len(tried), dtype=bool), ~tried.broken(rule)
     for other, elsewhere in zip(network.parts, others, strict=True):
         broken = tried.broken(other)

@@ -40,6 +40,9 @@ def found_rules(
     """
     combined: dict[Name, list[Name]] = {}
     for relation in relations:
+        names = (relation.column, *relation.sources)
+        if isinstance(relation, Numeric) and any(schema[name].censored is not None for name in names):
+            continue  # a rule does not compute with limits of measurement
         if isinstance(relation, Numeric) and relation.residual is None:
             yield _formula(relation, schema)
         elif isinstance(relation, Determined) and not relation.steps:

@@ -45,9 +45,13 @@ class Rows:
 
     @classmethod
     def drawn(
-        cls, columns: Mapping[Name, RuleColumn], frame: pd.DataFrame, cells: TableCells, holes: pd.DataFrame | None
+        cls,
+        columns: Mapping[Name, RuleColumn],
+        frame: pd.DataFrame,
+        cells: TableCells,
+        holes: Mapping[Name, np.ndarray],
     ) -> Rows:
-        """Complete rows of which some cells are known; ``holes`` are the cells that are to be missing."""
+        """Complete rows of which some cells are known; ``holes`` are to be missing: name to bool ``[N]``, or none."""
         numbers, there, free = {}, {}, {}
         for name, column in columns.items():
             numbers[name] = column.read_series(frame[name])
@@ -57,7 +61,7 @@ class Rows:
                 given = column.read(found)
                 known = ~found.missing  # a text that is not known is NaN, but is not to be replaced
                 numbers[name] = np.where(known, given, numbers[name])
-            hole = np.zeros(len(frame), dtype=bool) if holes is None else holes[name].to_numpy(dtype=bool)
+            hole = holes.get(name, np.zeros(len(frame), dtype=bool))
             there[name], free[name] = ~hole, ~hole & ~known
         return cls(columns, numbers, there, free)
 

@@ -113,9 +113,10 @@ class StructuralHoles:
         for one in self.found if recorded else ():
             if one.elsewhere >= _SURE:
                 series = changed.get(one.source, drawn[one.source])
-                rows = ~_known(cells, one.column) & ~self._rules_out(one, series) & ~_known(cells, one.source)
+                told = ~_known(cells, one.column) & ~_known(cells, one.source)
+                rows = told & ~self._rules_out(one, series)
                 changed[one.source] = self._set(one.source, series, rows, one.without)
-                kept[one.source] = kept.get(one.source, False) | rows
+                kept[one.source] = kept.get(one.source, False) | told
         for one in self.found:  # a cell that is there tells more than a hole
             there = _known(cells, one.column) if holes is None else ~holes[one.column].to_numpy(dtype=bool)
             series = changed.get(one.source, drawn[one.source])
