@@ -373,12 +373,13 @@ class MissDiff(Parameters):
         ({'x': 0, 'y': 0}, [1.0, 2.0])
         """
         self._check_fitted()
-        X, kind = self._frame(X)
+        own = self._named(X)
+        X, kind = to_pandas(own)
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
         filled = keep_imputed(self._rules, self.codec_, filled, cells, recorded=keeps_structural(self))
-        return kind.give(self._filled(X, cells, filled))
+        return kind.give(self._filled(X, cells, filled), own)
 
     @plain_settings()
     def impute_draws(
@@ -417,7 +418,8 @@ class MissDiff(Parameters):
         [{'x': 0, 'y': 0}, {'x': 0, 'y': 0}]
         """
         self._check_fitted()
-        X, kind = self._frame(X)
+        own = self._named(X)
+        X, kind = to_pandas(own)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         cells = self._read(X)
@@ -428,7 +430,7 @@ class MissDiff(Parameters):
             refit, desc = m % refits if refits else None, f"draw {m + 1}/{num_draws}"
             recorded = keeps_structural(self)
             drawn = self._drawn(known, cells, s, recorded=recorded, conditional=True, refit=refit, desc=desc)
-            tables.append(kind.give(self._filled(X, cells, drawn)))
+            tables.append(kind.give(self._filled(X, cells, drawn), own))
         return tables
 
     @plain_settings()
@@ -524,7 +526,8 @@ class MissDiff(Parameters):
         True
         """
         self._check_fitted()
-        X, kind = self._frame(X)
+        own = self._named(X)
+        X, kind = to_pandas(own)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         cells = self._read(X)
@@ -882,8 +885,12 @@ class MissDiff(Parameters):
         return self.codec_.read(self.asides_.learnt(X), verbose=self.verbose)
 
     def _frame(self, X: Frame | np.ndarray) -> tuple[pd.DataFrame, Kind]:
-        """X as a frame, and its kind; a model of a frame takes no array, whose columns have no names to be checked."""
-        return to_pandas(as_frame(X, self.columns_) if self._fitted_on_array else X)
+        """X as a frame of pandas, and its kind."""
+        return to_pandas(self._named(X))
+
+    def _named(self, X: Frame | np.ndarray) -> Frame | np.ndarray:
+        """X, as a frame if it is an array; a model of a frame takes none, whose columns have no names to be checked."""
+        return as_frame(X, self.columns_) if self._fitted_on_array else X
 
 
 def _history(stored: Mapping[str, Any]) -> pd.DataFrame:

@@ -157,6 +157,24 @@ class TestEachKind:
             assert all(one in (None, other) for one, other in zip(column, cells(rows)[name], strict=True))
 
 
+def test_observed_objects_are_kept() -> None:
+    """Decimals that are equal may have other digits, and a filled one may have more than all of them."""
+    prices = repeated([Decimal("1.5"), Decimal("2"), None, Decimal("1E+1")])
+    whole = repeated([Decimal("1E+1"), Decimal("2.5")])
+    frame = pd.DataFrame({"price": pd.Series(prices, dtype=object), "cost": pd.Series(whole, dtype=object)})
+    model = MissDiff(**SMALL, structural_missing="fill").fit(frame)  # type: ignore[arg-type]
+    for filled in (model.impute(frame), *model.impute_draws(frame, 1), evaluate.fill_mean_mode(frame)):
+        assert list(map(str, filled["cost"])) == list(map(str, whole))
+        for cell, own in zip(filled["price"], prices, strict=True):
+            assert type(cell) is Decimal
+            assert own is None or cell is own
+    holes, observed = missingness.hide(frame, "independent", 0.4, 0)
+    assert 0 < observed[:, 1].sum() < ROWS
+    assert [str(one) for one in holes["cost"]] == [
+        str(own) if there else "None" for own, there in zip(whole, observed[:, 1], strict=True)
+    ]
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_same_table_of_any_kind_gives_the_same_model() -> None:
     table = pd.DataFrame({"x": repeated([1.5, None, 3.25, 4.0]), "y": repeated(["a", "b", None, "a"])})
