@@ -84,9 +84,8 @@ class Kind:
         """
         if self.name == "pandas":
             known = original if isinstance(original, pd.DataFrame) else pd.DataFrame()
-            changed = {
-                name: self._restored(frame[name], name, known.get(name)) for name in self.fields if name in frame.columns
-            }
+            names = [name for name in self.fields if name in frame.columns]
+            changed = {name: self._restored(frame[name], name, known.get(name)) for name in names}
             return _with(frame, {name: column for name, column in changed.items() if column is not None})
         columns = {str(name): as_arrow(column, self._type(name, column)) for name, column in frame.items()}
         fields = [self._field(name, columns[str(name)]) for name in frame.columns]
@@ -118,7 +117,7 @@ class Kind:
         """As JSON, which `from_state` reads; None for a frame that is as pandas has it."""
         if self == Kind():
             return None
-        schema = pa.schema(list(self.fields.values())).serialize().to_pybytes()
+        schema = pa.schema(list(self.fields.values()), metadata=self.metadata).serialize().to_pybytes()
         return {"name": self.name, "columns": list(self.fields), "schema": base64.b64encode(schema).decode("ascii")}
 
     @classmethod
@@ -127,7 +126,8 @@ class Kind:
         if state is None:
             return cls()
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(state["schema"], validate=True)))
-        return cls(fields=dict(zip(state["columns"], schema, strict=True))).named(state["name"])
+        kind = cls(fields=dict(zip(state["columns"], schema, strict=True))).named(state["name"])
+        return replace(kind, metadata=schema.metadata)
 
     def _restored(self, column: pd.Series, name: Name, original: pd.Series | None) -> pd.Series | None:
         """A column as pandas had it; None where it is that already."""
