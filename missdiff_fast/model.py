@@ -332,9 +332,7 @@ class MissDiff(Parameters):
             given, conditions = split_conditions(given, self.codec_)
             if conditions:
                 given = self._meeting(conditions, num_rows, given, seed, first_row)
-        # Without an order of their own, because the result has the learnt order.
-        frame = without_order(to_pandas(given_frame(num_rows, given, self.columns_))[0])
-        known = self.codec_.read(self.asides_.learnt(frame), partial=True)
+        frame, known = self._known(num_rows, given)
         self.codec_.check_constants(known)
         self.codec_.warn_of_range(known)
         if missing and self._holes.any:
@@ -763,6 +761,14 @@ class MissDiff(Parameters):
         if rule:
             raise argument_error("missing", rule, True)
 
+    def _known(
+        self, num_rows: int | None, given: Mapping[Any, object] | pd.DataFrame | None
+    ) -> tuple[pd.DataFrame, TableCells]:
+        """The known part of rows to be drawn, and the cells of its learnt columns."""
+        # Without an order of their own, because the result has the learnt order.
+        frame = without_order(to_pandas(given_frame(num_rows, given, self.columns_))[0])
+        return frame, self.codec_.read(self.asides_.learnt(frame), partial=True)
+
     def _meeting(
         self,
         conditions: Sequence[Condition],
@@ -776,8 +782,7 @@ class MissDiff(Parameters):
         of_rows = derive(seed, "conditions")
 
         def draw(start: int, number: int) -> pd.DataFrame:
-            frame = without_order(given_frame(number, given, self.columns_))
-            return self._complete(self.codec_.read(self.asides_.learnt(frame), partial=True), of_rows, start)
+            return self._complete(self._known(number, given)[1], of_rows, start)
 
         cells = cells_that_meet(conditions, draw, row_uniform(of_rows, first_row, len(fixed)))
         return pd.concat([fixed, cells], axis=1)
