@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.dates import ISO_DATE
 from missdiff_fast.table.given import in_dtype
 from missdiff_fast.table.limits import is_limit
 
@@ -28,8 +28,6 @@ _NOUNS = {
     "date": "date such as 2024-02-29",
     "timedelta": "duration such as 90min",
 }
-# Other dates that pandas parses depend on the clock ("now", "13:30") or on the country ("1/2/2024").
-_ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 
 
 def parse_all_given(codec: Codec, texts: Sequence[str], others: Sequence[Column] = ()) -> dict[Any, object]:
@@ -164,7 +162,7 @@ def _value(column: Column, text: str) -> object:
         return _not_missing(pd.Timedelta(text))
     if family == "string":
         return text
-    if not _ISO_DATE.fullmatch(text.strip()):
+    if not ISO_DATE.fullmatch(text.strip()):
         raise ValueError("not ISO 8601")
     time_stamp = _not_missing(pd.Timestamp(text))
     if family == "zoned":
