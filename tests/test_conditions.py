@@ -182,6 +182,11 @@ def test_limits_of_measurement():
     assert set(model.sample(20, given={"crp": ["<0.5", 1.0, "1.1"]})["crp"]) == {"<0.5", "1.0", "1.1"}
     with pytest.raises(DataError, match=r"column 'crp' has no value '<0\.1' among those"):
         model.sample(5, given={"crp": ["<0.1"]})
+    low = parse_given(model.codec_, "crp=<0.5..0.6")
+    assert {"<0.5"} <= set(model.sample(60, given=dict([low]))["crp"]) <= {"<0.5", "0.5", "0.6"}
+    assert parse_given(model.codec_, "crp=..<0.5")[1].right == low[1].left < 0.5
+    with pytest.raises(ValueError, match=r"3 is greater than <0\.5 \(column 'crp'\)"):
+        parse_given(model.codec_, "crp=3..<0.5")
 
 
 def test_the_kind_of_frame_stays(model):

@@ -83,14 +83,23 @@ def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple
 def _interval(codec: Codec, column: Column, least: str, greatest: str, text: str) -> pd.Interval:
     """A range with both ends; one that is not written is the column's."""
     values = codec.values(column.name)
-    left: Any = _parse(codec, column, least, text) if least.strip() else values.min()
-    right: Any = _parse(codec, column, greatest, text) if greatest.strip() else values.max()
+    left = _end(codec, column, least, text) if least.strip() else values.min()
+    right = _end(codec, column, greatest, text) if greatest.strip() else values.max()
     if column.family == "date":
         left, right = pd.Timestamp(left), pd.Timestamp(right)
     try:
         return pd.Interval(left, right, "both")
     except ValueError as error:  # the ends are the wrong way round
-        raise ValueError(f"--given {text!r}: {left} is greater than {right} (column {column.name!r})") from error
+        wrong = f"{least.strip() or left} is greater than {greatest.strip() or right}"
+        raise ValueError(f"--given {text!r}: {wrong} (column {column.name!r})") from error
+
+
+def _end(codec: Codec, column: Column, value: str, text: str) -> Any:
+    """An end of a range; of a column with limits such as ``<0.1``, the number that a limit stands for."""
+    parsed = _parse(codec, column, value, text)
+    if column.censored is None:
+        return parsed
+    return codec.numbers(column.name, pd.Series([parsed], dtype=object)).iloc[0]
 
 
 def _parse(codec: Codec, column: Column, value: str, text: str) -> object:
