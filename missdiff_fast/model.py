@@ -332,9 +332,7 @@ class MissDiff(Parameters):
             given, conditions = split_conditions(given, self.codec_)
             if conditions:
                 given = self._meeting(conditions, num_rows, given, seed, first_row)
-        # Without an order of their own, because the result has the learnt order.
-        frame = without_order(to_pandas(given_frame(num_rows, given, self.columns_))[0])
-        known = self.codec_.read(self.asides_.learnt(frame), partial=True)
+        frame, known = self._known(num_rows, given)
         self.codec_.check_constants(known)
         self.codec_.warn_of_range(known)
         if missing and self._holes.any:
@@ -373,13 +371,14 @@ class MissDiff(Parameters):
         ({'x': 0, 'y': 0}, [1.0, 2.0])
         """
         self._check_fitted()
-        X, kind = self._frame(X)
+        own = self._named(X)
+        X, kind = to_pandas(own)
         cells = self._read(X)
         table = self.codec_.encode(cells, verbose=self.verbose).to(self.device_)
         filled = self._method.impute(table, derive(self.seed_, "impute"), verbose=self.verbose)
         keeps = keeps_structural(self)
         filled = keep_imputed(self._rules, self.codec_, filled, cells, recorded=keeps, structural=keeps)
-        return kind.give(self._filled(X, cells, filled))
+        return kind.give(self._filled(X, cells, filled), own)
 
     @plain_settings()
     def impute_draws(
@@ -418,7 +417,8 @@ class MissDiff(Parameters):
         [{'x': 0, 'y': 0}, {'x': 0, 'y': 0}]
         """
         self._check_fitted()
-        X, kind = self._frame(X)
+        own = self._named(X)
+        X, kind = to_pandas(own)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         cells = self._read(X)
@@ -429,7 +429,7 @@ class MissDiff(Parameters):
             refit, desc = m % refits if refits else None, f"draw {m + 1}/{num_draws}"
             recorded = keeps_structural(self)
             drawn = self._drawn(known, cells, s, recorded=recorded, conditional=True, refit=refit, desc=desc)
-            tables.append(kind.give(self._filled(X, cells, drawn)))
+            tables.append(kind.give(self._filled(X, cells, drawn), own))
         return tables
 
     @plain_settings()
@@ -525,7 +525,8 @@ class MissDiff(Parameters):
         True
         """
         self._check_fitted()
-        X, kind = self._frame(X)
+        own = self._named(X)
+        X, kind = to_pandas(own)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         cells = self._read(X)
@@ -761,6 +762,14 @@ class MissDiff(Parameters):
         if rule:
             raise argument_error("missing", rule, True)
 
+    def _known(
+        self, num_rows: int | None, given: Mapping[Any, object] | pd.DataFrame | None
+    ) -> tuple[pd.DataFrame, TableCells]:
+        """The known part of rows to be drawn, and the cells of its learnt columns."""
+        # Without an order of their own, because the result has the learnt order.
+        frame = without_order(to_pandas(given_frame(num_rows, given, self.columns_))[0])
+        return frame, self.codec_.read(self.asides_.learnt(frame), partial=True)
+
     def _meeting(
         self,
         conditions: Sequence[Condition],
@@ -774,9 +783,8 @@ class MissDiff(Parameters):
         of_rows = derive(seed, "conditions")
 
         def draw(start: int, number: int) -> pd.DataFrame:
-            frame = without_order(given_frame(number, given, self.columns_))
-            known = self.codec_.read(self.asides_.learnt(frame), partial=True)
-            return self._complete(known, of_rows, start, quiet=True)  # rows that nobody asked for
+            # Nobody asked for these rows: nothing is told of them.
+            return self._complete(self._known(number, given)[1], of_rows, start, quiet=True)
 
         cells = cells_that_meet(conditions, draw, row_uniform(of_rows, first_row, len(fixed)))
         return pd.concat([fixed, cells], axis=1)
@@ -894,8 +902,12 @@ class MissDiff(Parameters):
         return self.codec_.read(self.asides_.learnt(X), verbose=self.verbose)
 
     def _frame(self, X: Frame | np.ndarray) -> tuple[pd.DataFrame, Kind]:
-        """X as a frame, and its kind; a model of a frame takes no array, whose columns have no names to be checked."""
-        return to_pandas(as_frame(X, self.columns_) if self._fitted_on_array else X)
+        """X as a frame of pandas, and its kind."""
+        return to_pandas(self._named(X))
+
+    def _named(self, X: Frame | np.ndarray) -> Frame | np.ndarray:
+        """X, as a frame if it is an array; a model of a frame takes none, whose columns have no names to be checked."""
+        return as_frame(X, self.columns_) if self._fitted_on_array else X
 
 
 def _history(stored: Mapping[str, Any]) -> pd.DataFrame:

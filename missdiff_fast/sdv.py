@@ -28,7 +28,6 @@ _TREATMENTS = {"numerical": "continuous", "categorical": "categorical", "ordinal
 _TREATMENTS |= {"boolean": "categorical", "id": "identifier"}
 _UNSET = ("datetime", "unknown")  # their cells tell
 _TIMES = ("date", "datetime", "zoned")
-_UNIQUE = re.compile(r"([\d,]+) distinct .* in \1 cells")
 
 
 def read_metadata(source: str | os.PathLike[str] | Mapping[str, Any], table: str | None = None) -> dict[str, str]:
@@ -88,7 +87,7 @@ def metadata_of(model: MissDiff) -> dict[str, Any]:
     """The metadata of the table that a model was fitted to, as ``SINGLE_TABLE_V1``.
 
     An identifier without repetition is the primary key. Free text is ``unknown`` and personal; durations, for which SDV
-    has no type, and columns without cells are ``unknown``.
+    has no type, and columns without cells are ``unknown``. Numbers with limits such as ``<0.1`` are ``categorical``.
 
     Parameters
     ----------
@@ -114,7 +113,7 @@ def metadata_of(model: MissDiff) -> dict[str, Any]:
             columns[str(name)] = _learnt(model.codec_.schema[name])
             continue
         columns[str(name)] = _aside(aside)
-        if key is None and aside.kind == "identifier" and _UNIQUE.fullmatch(aside.seen):
+        if key is None and aside.kind == "identifier" and aside.distinct:
             key = str(name)
     metadata: dict[str, Any] = {"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}
     return metadata if key is None else {**metadata, "primary_key": key}
@@ -177,7 +176,8 @@ def _aside(aside: Aside) -> dict[str, Any]:
 
 
 def _learnt(column: Column) -> dict[str, Any]:
-    if column.kind == "categorical" or column.family in ("boolean", "string"):
+    with_limits = column.censored is not None  # texts, of which some are no numbers
+    if column.kind == "categorical" or with_limits or column.family in ("boolean", "string"):
         dtype = column.dtype
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
             return {"sdtype": "categorical", "order": [_plain(one) for one in dtype.categories]}

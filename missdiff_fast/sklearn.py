@@ -124,15 +124,16 @@ class MissDiffImputer(OneToOneFeatureMixin, TransformerMixin, Parameters):  # ty
             X does not have the columns, dtypes and categories that fit saw, or is sparse.
         """
         check_is_fitted(self)
-        X, kind = to_pandas(X)
+        own = X
+        X, kind = to_pandas(own)
         if self._output() != "default":  # scikit-learn converts from pandas
             kind = kind.named("pandas")
         X = self._validated(X, reset=False)
         if isinstance(X, pd.DataFrame):
             if not self.model_._fitted_on_array:
-                return kind.give(self.model_.impute(X))
+                return kind.give(self.model_.impute(X), own)
             filled = self.model_.impute(X.set_axis(self.model_.columns_, axis=1))
-            return kind.give(filled.set_axis(X.columns, axis=1))
+            return kind.give(filled.set_axis(X.columns, axis=1), own)
         frame = as_frame(X, self.model_.columns_)
         filled = self.model_.impute(frame)
         if not all(pd.api.types.is_numeric_dtype(dtype) for dtype in filled.dtypes):

@@ -285,6 +285,20 @@ def test_fresh_identifiers_are_exact_in_every_dtype(values: Any, dtype: Any) -> 
     assert not set(drawn.tolist()) & set(frame["id"].tolist())
 
 
+@pytest.mark.parametrize("kind", [str, int])
+def test_whether_identifiers_repeat_is_kept(kind: type) -> None:
+    numbers = [*range(100, 219), 218]
+    cells = [kind(number) for number in numbers]
+    frame = pd.DataFrame({"id": cells, "once": [kind(n) for n in range(100, 220)], "x": np.arange(120) % 7})
+    asides = Asides.find(read_frame(frame), {"id": "identifier", "once": "identifier"}, max_categories=100)
+    assert [one.distinct for one in asides.found.values()] == [False, True]
+    state = asides.state()
+    assert Asides.from_state(state) == asides
+    for entry in state["found"]:  # as in a model file of an earlier version
+        del entry["distinct"]
+    assert [one.distinct for one in Asides.from_state(state).found.values()] == [None, None]
+
+
 def test_what_is_refused_can_be_set_aside(export: pd.DataFrame) -> None:
     export["mixed"] = [1.5 if number % 2 else "x" for number in range(len(export))]
     with pytest.raises((TypeError, ValueError), match="mixes types"):

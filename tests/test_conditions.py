@@ -182,6 +182,11 @@ def test_limits_of_measurement():
     assert set(model.sample(20, given={"crp": ["<0.5", 1.0, "1.1"]})["crp"]) == {"<0.5", "1.0", "1.1"}
     with pytest.raises(DataError, match=r"column 'crp' has no value '<0\.1' among those"):
         model.sample(5, given={"crp": ["<0.1"]})
+    low = parse_given(model.codec_, "crp=<0.5..0.6")
+    assert {"<0.5"} <= set(model.sample(60, given=dict([low]))["crp"]) <= {"<0.5", "0.5", "0.6"}
+    assert parse_given(model.codec_, "crp=..<0.5")[1].right == low[1].left < 0.5
+    with pytest.raises(ValueError, match=r"3 is greater than <0\.5 \(column 'crp'\)"):
+        parse_given(model.codec_, "crp=3..<0.5")
 
 
 def test_the_kind_of_frame_stays(model):
@@ -191,3 +196,32 @@ def test_the_kind_of_frame_stays(model):
         assert type(model.sample(3, given={"ward": ["A", "B"]})).__name__ == "Table"
     finally:
         model.frame_kind_ = "pandas"
+
+
+def test_times_of_day_and_arrays_of_other_libraries():
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    random = np.random.default_rng(0)
+    at = [datetime.time(hour) for hour in random.choice([8, 9, 10], 300)]
+    zoned = pd.Series(pd.to_datetime(random.choice(["2024-01-05", "2024-02-06"], 300))).dt.tz_localize("Europe/Berlin")
+    cells = {"at": at, "age": random.integers(20, 90, 300), "ward": random.choice(list("ABC"), 300), "seen": zoned}
+    model = MissDiff(steps=3, refine=0, random_state=0).fit(pd.DataFrame(cells))
+    eight, nine = datetime.time(8), datetime.time(9)
+    rows = model.sample(20, given={"at": eight, "age": pd.Interval(30, 60)})
+    assert set(rows["at"]) == {eight}
+    assert rows["age"].between(30, 60, inclusive="right").all()
+    rows = model.sample(40, given={"at": [eight, nine], "ward": pd.Categorical(["A", "B"])})
+    assert set(rows["at"]) == {eight, nine}
+    assert set(rows["ward"]) == {"A", "B"}
+    wards = (polars.Series(["A"]), pyarrow.array(["A"]), pyarrow.chunked_array([["A"]]), pd.array(["A"]), ("A",))
+    for ward in wards:
+        assert set(model.sample(5, given={"ward": ward})["ward"]) == {"A"}
+    some = cells["age"][:3]
+    for ages in (some, pd.array(some), polars.Series(some), pd.Series(some, dtype="Float32")):
+        assert set(model.sample(9, given={"age": ages})["age"]) <= set(some)
+    day = np.array(["2024-01-04T23:00"], dtype="datetime64[ns]")  # of no zone
+    with pytest.raises(DataError, match="column 'seen' has no value"):
+        model.sample(5, given={"seen": day})
+    assert set(model.sample(5, given={"seen": [zoned.min().tz_convert("UTC")]})["seen"]) == {zoned.min()}
+    for wrong in ([8], [datetime.time(7)], [None]):
+        with pytest.raises(DataError, match="column 'at' has no value"):
+            model.sample(5, given={"at": wrong})

@@ -21,6 +21,7 @@ from missdiff_fast._frames import to_pandas
 
 ROWS = 60
 SMALL = {"steps": 2, "refine": 0, "width": 16, "random_state": 0, "settings": {"blend.rows_per_feature": 0}}
+SMALL["structural_missing"] = "fill"  # the cells repeat, so that each hole follows from other columns
 
 
 def repeated(cells: Sequence[object]) -> list[object]:
@@ -128,6 +129,9 @@ class TestEachKind:
             assert type(drawn) is type(frame)
             assert dtypes(drawn) == dtypes(frame)
         assert cells(loaded) == cells(rows)
+        if isinstance(frame, pa.Table):
+            assert loaded.schema.equals(rows.schema, check_metadata=True)
+            assert rows.schema.metadata == frame.schema.metadata
         assert cells(pickle.loads(pickle.dumps(model)).sample(5)) == cells(rows)
         known = {name: {one for one in column if one is not None} for name, column in cells(frame).items()}
         for name, column in cells(rows).items():
@@ -155,6 +159,24 @@ class TestEachKind:
         assert dtypes(rows) == dtypes(frame)
         for name, column in cells(part).items():
             assert all(one in (None, other) for one, other in zip(column, cells(rows)[name], strict=True))
+
+
+def test_observed_objects_are_kept() -> None:
+    """Decimals that are equal may have other digits, and a filled one may have more than all of them."""
+    prices = repeated([Decimal("1.5"), Decimal("2"), None, Decimal("1E+1")])
+    whole = repeated([Decimal("1E+1"), Decimal("2.5")])
+    frame = pd.DataFrame({"price": pd.Series(prices, dtype=object), "cost": pd.Series(whole, dtype=object)})
+    model = MissDiff(**SMALL).fit(frame)  # type: ignore[arg-type]
+    for filled in (model.impute(frame), *model.impute_draws(frame, 1), evaluate.fill_mean_mode(frame)):
+        assert list(map(str, filled["cost"])) == list(map(str, whole))
+        for cell, own in zip(filled["price"], prices, strict=True):
+            assert type(cell) is Decimal
+            assert own is None or cell is own
+    holes, observed = missingness.hide(frame, "independent", 0.4, 0)
+    assert 0 < observed[:, 1].sum() < ROWS
+    assert [str(one) for one in holes["cost"]] == [
+        str(own) if there else "None" for own, there in zip(whole, observed[:, 1], strict=True)
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -173,10 +173,12 @@ def test_every_type_is_written() -> None:
             "span": pd.to_timedelta([1, 2, 5] * 12, unit="h"),
             "one": [7] * count,
             "none": pd.Series([None] * count, dtype="float64"),
+            "crp": ["<0.1", "0.5", "7.25", "2.5"] * 9,
         }
     )
+    treatments = {"byte": "continuous", "crp": "continuous"}
     with pytest.warns(UserWarning, match="no observed cell"):
-        model = MissDiff(steps=1, refine=0, width=16, random_state=0, treatments={"byte": "continuous"}).fit(frame)
+        model = MissDiff(steps=1, refine=0, width=16, random_state=0, treatments=treatments).fit(frame)  # type: ignore[arg-type]
     metadata = metadata_of(model)
     check(metadata, list(frame.columns))
     assert metadata["columns"] == {
@@ -190,6 +192,7 @@ def test_every_type_is_written() -> None:
         "span": {"sdtype": "unknown", "pii": False},
         "one": {"sdtype": "numerical", "computer_representation": "Int64"},
         "none": {"sdtype": "unknown", "pii": False},
+        "crp": {"sdtype": "categorical"},  # a sdtype of numbers would contradict the texts
     }
 
 

@@ -254,3 +254,21 @@ def test_a_source_that_follows_from_another_column_agrees_too(wards):
     filled = model.impute(holes)
     assert filled["died"].eq(table["died"]).all()  # whether there are days tells it
     assert filled["ward"].isin(["palliative", "hospice"]).eq(table["died"] == "yes").all()
+
+
+def test_the_name_of_the_columns_stays(fitted):
+    table, model = fitted
+    named = table.rename_axis(columns="item")
+    filled = model.impute(named)
+    assert filled["death_day"].isna().any()
+    assert filled.columns.name == "item"
+
+
+def test_limits_of_measurement_are_told_as_the_table_writes_them():
+    random = np.random.default_rng(0)
+    low = random.random(ROWS) < 0.4
+    crp = np.where(low, "<0.1", [f"{one:.2f}" for one in random.integers(1, 9, ROWS) / 10])
+    again = np.where(low, np.nan, random.normal(9, 2, ROWS).round(1))
+    holes = found(pd.DataFrame({"crp": crp, "again": again}))
+    assert holes.frame()[["column", "source", "values"]].values.tolist() == [["again", "crp", ["<0.1"]]]
+    assert holes.texts()[0].startswith(f"'again' is missing in all {low.sum()} rows with crp='<0.1' and there")

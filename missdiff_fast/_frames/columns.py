@@ -86,6 +86,20 @@ def arrow_of_objects(column: pd.Series) -> Cells | None:
         return None
 
 
+def objects_of(column: pd.Series, kind: pa.DataType) -> np.ndarray:
+    """A column ``[N]`` of the inside as Python's Decimals or times of day, of which `arrow_of_objects` made this type.
+
+    >>> objects_of(pd.Series([1.5, 2.25, None]), pa.decimal128(2, 1)).tolist()
+    [Decimal('1.5'), Decimal('2.25'), None]
+    """
+    found = as_arrow(column, kind).to_pylist()
+    if pa.types.is_decimal(kind):  # numbers with more digits than the type has come as floats
+        found = [decimal.Decimal(repr(one)) if isinstance(one, (int, float)) else one for one in found]
+    cells = np.empty(len(found), dtype=object)
+    cells[:] = found
+    return cells
+
+
 def _numbers(cells: Cells) -> Cells:
     """Decimals as integers of 64 bits or float64 where these give the same decimals back; else the reader refuses."""
     kind = cells.type

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import pyarrow as pa
 
-from missdiff_fast._frames.columns import Cells, arrow_of_objects, as_arrow, as_plain, is_plain, without_nan
+from missdiff_fast._frames.columns import Cells, arrow_of_objects, as_arrow, as_plain, is_plain, objects_of, without_nan
 from missdiff_fast.errors import DataTypeError
 from missdiff_fast.remedies import LIBRARY, Do
 
@@ -67,8 +67,15 @@ class Kind:
             fields = {column: one for column, one in fields.items() if not any(test(one.type) for test in own)}
         return replace(self, name=name, fields=fields, metadata=None)
 
-    def give(self, frame: pd.DataFrame) -> Frame:
+    def give(self, frame: pd.DataFrame, original: object = None) -> Frame:
         """A frame of this kind with the cells ``[N, D]`` of one of pandas.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Of pandas.
+        original : DataFrame, optional
+            What `to_pandas` got, row for row: its Python objects stay, where they are not missing in ``frame``.
 
         Raises
         ------
@@ -76,7 +83,9 @@ class Kind:
             The library is not installed.
         """
         if self.name == "pandas":
-            changed = {name: self._restored(frame[name], name) for name in self.fields if name in frame.columns}
+            known = original if isinstance(original, pd.DataFrame) else pd.DataFrame()
+            names = [name for name in self.fields if name in frame.columns]
+            changed = {name: self._restored(frame[name], name, known.get(name)) for name in names}
             return _with(frame, {name: column for name, column in changed.items() if column is not None})
         columns = {str(name): as_arrow(column, self._type(name, column)) for name, column in frame.items()}
         fields = [self._field(name, columns[str(name)]) for name in frame.columns]
@@ -108,7 +117,7 @@ class Kind:
         """As JSON, which `from_state` reads; None for a frame that is as pandas has it."""
         if self == Kind():
             return None
-        schema = pa.schema(list(self.fields.values())).serialize().to_pybytes()
+        schema = pa.schema(list(self.fields.values()), metadata=self.metadata).serialize().to_pybytes()
         return {"name": self.name, "columns": list(self.fields), "schema": base64.b64encode(schema).decode("ascii")}
 
     @classmethod
@@ -117,13 +126,17 @@ class Kind:
         if state is None:
             return cls()
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(state["schema"], validate=True)))
-        return cls(fields=dict(zip(state["columns"], schema, strict=True))).named(state["name"])
+        kind = cls(fields=dict(zip(state["columns"], schema, strict=True))).named(state["name"])
+        return replace(kind, metadata=schema.metadata)
 
-    def _restored(self, column: pd.Series, name: Name) -> pd.Series | None:
+    def _restored(self, column: pd.Series, name: Name, original: pd.Series | None) -> pd.Series | None:
         """A column as pandas had it; None where it is that already."""
         kind = self.fields[name].type
         if self.fields[name].metadata == _OBJECT:
-            cells: list[Any] = as_arrow(column, kind).to_pylist()
+            cells = objects_of(column, kind)
+            if original is not None:  # Decimals that are equal may differ in digits
+                same = original.isna().to_numpy() == column.isna().to_numpy()
+                cells[same] = original.to_numpy(dtype=object)[same]
             return pd.Series(cells, index=column.index, dtype="object")
         if not is_plain(kind):
             return pd.Series(pd.arrays.ArrowExtensionArray(as_arrow(column, kind)), index=column.index)

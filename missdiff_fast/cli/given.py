@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.dates import ISO_DATE
 from missdiff_fast.table.given import in_dtype
 from missdiff_fast.table.limits import is_limit
 
@@ -28,8 +28,6 @@ _NOUNS = {
     "date": "date such as 2024-02-29",
     "timedelta": "duration such as 90min",
 }
-# Other dates that pandas parses depend on the clock ("now", "13:30") or on the country ("1/2/2024").
-_ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 
 
 def parse_all_given(codec: Codec, texts: Sequence[str], others: Sequence[Column] = ()) -> dict[Any, object]:
@@ -85,14 +83,23 @@ def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple
 def _interval(codec: Codec, column: Column, least: str, greatest: str, text: str) -> pd.Interval:
     """A range with both ends; one that is not written is the column's."""
     values = codec.values(column.name)
-    left: Any = _parse(codec, column, least, text) if least.strip() else values.min()
-    right: Any = _parse(codec, column, greatest, text) if greatest.strip() else values.max()
+    left = _end(codec, column, least, text) if least.strip() else values.min()
+    right = _end(codec, column, greatest, text) if greatest.strip() else values.max()
     if column.family == "date":
         left, right = pd.Timestamp(left), pd.Timestamp(right)
     try:
         return pd.Interval(left, right, "both")
     except ValueError as error:  # the ends are the wrong way round
-        raise ValueError(f"--given {text!r}: {left} is greater than {right} (column {column.name!r})") from error
+        wrong = f"{least.strip() or left} is greater than {greatest.strip() or right}"
+        raise ValueError(f"--given {text!r}: {wrong} (column {column.name!r})") from error
+
+
+def _end(codec: Codec, column: Column, value: str, text: str) -> Any:
+    """An end of a range; of a column with limits such as ``<0.1``, the number that a limit stands for."""
+    parsed = _parse(codec, column, value, text)
+    if column.censored is None:
+        return parsed
+    return codec.numbers(column.name, pd.Series([parsed], dtype=object)).iloc[0]
 
 
 def _parse(codec: Codec, column: Column, value: str, text: str) -> object:
@@ -164,7 +171,7 @@ def _value(column: Column, text: str) -> object:
         return _not_missing(pd.Timedelta(text))
     if family == "string":
         return text
-    if not _ISO_DATE.fullmatch(text.strip()):
+    if not ISO_DATE.fullmatch(text.strip()):
         raise ValueError("not ISO 8601")
     time_stamp = _not_missing(pd.Timestamp(text))
     if family == "zoned":

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
-from missdiff_fast.table.dtypes import NUMBERS, holds_text
+from missdiff_fast.table.dtypes import NUMBERS, holds_text, with_columns
 from missdiff_fast.table.limit_reading import Limits, decimal_of
 from missdiff_fast.table.reading import read_cells
 
@@ -40,7 +40,7 @@ def limits_as_numbers(*tables: pd.DataFrame) -> list[pd.DataFrame]:
             continue
         for own, table, column in zip(found, tables, numbers, strict=True):
             own[name] = pd.Series(column, index=table.index)
-    return [_replaced(table, own) if own else table for table, own in zip(tables, found, strict=True)]
+    return [with_columns(table, own) for table, own in zip(tables, found, strict=True)]
 
 
 def _with_limits(table: pd.DataFrame, name: Hashable, limits: Limits) -> bool:
@@ -61,10 +61,3 @@ def _numbers(cells: ColumnCells) -> np.ndarray | None:
     if cells.missing.all():
         return np.full(len(cells.missing), np.nan)
     return np.where(cells.missing, np.nan, cells.per_cell()) if cells.family in NUMBERS else None
-
-
-def _replaced(table: pd.DataFrame, columns: dict[Hashable, pd.Series]) -> pd.DataFrame:
-    table = table.copy(deep=False)
-    for name, column in columns.items():
-        table[name] = column
-    return table

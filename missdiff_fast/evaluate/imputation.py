@@ -160,7 +160,8 @@ def fill_mean_mode(frame: Frame, continuous: Sequence[str] | None = None) -> Fra
     >>> fill_mean_mode(pd.DataFrame({"x": [1.0, 3.0, None], "y": ["a", "a", None]})).iloc[2].to_dict()
     {'x': 2.0, 'y': 'a'}
     """
-    frame, kind = to_pandas(frame)
+    own = frame
+    frame, kind = to_pandas(own)
     check_table(frame, "given")
     check_finite(frame, "given")
     numbers = set(continuous_columns(frame, continuous))
@@ -174,7 +175,7 @@ def fill_mean_mode(frame: Frame, continuous: Sequence[str] | None = None) -> Fra
             filled[column] = _fill_mean(cells) if cells.isna().any() else cells
         else:
             filled[column] = cells.where(cells.notna(), cells.mode().iloc[0])
-    return kind.give(pd.DataFrame(filled, index=frame.index))
+    return kind.give(pd.DataFrame(filled, index=frame.index), own)
 
 
 def _fill_mean(cells: pd.Series) -> pd.Series:

@@ -209,10 +209,11 @@ def hide(
     >>> holes.isna().sum().to_dict(), observed.shape
     ({'a': 2, 'b': 2}, (10, 2))
     """
-    X, kind = to_pandas(X)
+    own = X
+    X, kind = to_pandas(own)
     observed = observed_mask(X, mechanism, ratio, random_state, observed_share=observed_share, target=target)
     columns = [_without(X.iloc[:, j], observed[:, j]) for j in range(X.shape[1])]
-    return kind.give(pd.concat(columns, axis=1) if columns else X.copy()), observed
+    return kind.give(pd.concat(columns, axis=1) if columns else X.copy(), own), observed
 
 
 def floor_share(count: int, ratio: float) -> int:

@@ -14,10 +14,10 @@ from missdiff_fast.errors import DataError, argument_error, argument_type_error
 from missdiff_fast.remedies import Do
 from missdiff_fast.rules.expressions import FUNCTIONS, NAMED, Call, Expression, Moment, Number, Variable
 from missdiff_fast.rules.rule import Combinations, Derived, Inequality, Rule
+from missdiff_fast.table.dates import ISO_DATE
 
 _LONGEST, _DEEPEST = 1_000, 60  # characters, and nested operations
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
-_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 _OPERATORS: Mapping[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -197,7 +197,7 @@ class _Reader:
 
 def _constant(value: object) -> Expression:
     if isinstance(value, str):
-        if not _DATE.fullmatch(value.strip()):
+        if not ISO_DATE.fullmatch(value.strip()):
             raise _FaultError(f"{value!r} is no date such as '2024-02-29'")
         try:
             moment = pd.Timestamp(value)

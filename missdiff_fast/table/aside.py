@@ -53,6 +53,8 @@ class Aside:
         What was seen in the column, for people.
     fresh : Fresh, optional
         The format of identifiers.
+    distinct : bool, optional
+        Whether no two observed identifiers are the same; None where a model file of an earlier version does not tell.
     """
 
     name: Name
@@ -60,6 +62,7 @@ class Aside:
     dtype: Dtype
     seen: str
     fresh: Fresh | None = None
+    distinct: bool | None = None
 
     @property
     def column(self) -> Column:
@@ -97,7 +100,7 @@ class Aside:
         """As JSON, which `Asides.from_state` reads."""
         fresh = None if self.fresh is None else self.fresh.state()
         plain = {"name": self.name, "kind": self.kind, "seen": self.seen}
-        return {**plain, "dtype": dtype_to_json(self.dtype), "fresh": fresh}
+        return {**plain, "dtype": dtype_to_json(self.dtype), "fresh": fresh, "distinct": self.distinct}
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,8 @@ class Asides:
         found = {}
         for entry in state["found"]:
             fresh = None if entry["fresh"] is None else Fresh.from_state(entry["fresh"])
-            aside = Aside(entry["name"], entry["kind"], dtype_from_json(entry["dtype"]), entry["seen"], fresh)
+            dtype, distinct = dtype_from_json(entry["dtype"]), entry.get("distinct")
+            aside = Aside(entry["name"], entry["kind"], dtype, entry["seen"], fresh, distinct)
             if aside.kind not in _WARNINGS or (aside.kind == "identifier") == (fresh is None):
                 raise ValueError(f"column {aside.name!r} is set aside as {aside.kind!r}")
             found[aside.name] = aside
@@ -312,7 +316,8 @@ def _aside(
         texts = cells.distinct[0].tolist()
         seen = f"{len(texts):,} distinct texts in {observed:,} cells"
         if any(texts) and (chosen == "identifier" or are_identifiers(name, texts, observed)):
-            return Aside(name, "identifier", dtype, seen, Fresh.of(texts, avoid=markers.strings))
+            fresh = Fresh.of(texts, avoid=markers.strings)
+            return Aside(name, "identifier", dtype, seen, fresh, len(texts) == observed)
         if texts_among_numbers(dict(zip(texts, cells.distinct[1].tolist(), strict=True)), decimal):
             return None  # limits or marks among numbers: their user must say what they are
         free = differ(len(texts), observed) or len(texts) > max(FREE_TEXT, max_categories)
@@ -324,7 +329,8 @@ def _aside(
         seen = f"{len(distinct):,} distinct whole numbers in {observed:,} cells"
         avoid = [str(int(number)) for number in markers.numbers if number == number // 1 and number >= 0]
         fresh = Fresh.of([str(int(number)) for number in distinct.tolist()], whole=True, avoid=avoid)
-        return Aside(name, "identifier", _holding(pd.Int64Dtype() if cells.parsed else dtype, fresh), seen, fresh)
+        dtype = _holding(pd.Int64Dtype() if cells.parsed else dtype, fresh)
+        return Aside(name, "identifier", dtype, seen, fresh, len(distinct) == observed)
     return None
 
 

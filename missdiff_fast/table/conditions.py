@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._frames import all_to_pandas
 from missdiff_fast.errors import DataError, DataTypeError
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.codec import Codec
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
+from missdiff_fast.table.given import in_dtype
 from missdiff_fast.table.schema import Column, Name
 
 _CHUNK, _MOST_DRAWN = 4096, 1 << 17  # rows drawn at a time at first, and in all
@@ -28,8 +29,9 @@ class Condition:
     ----------
     column : Column
         The schema's entry.
-    allowed : pandas.Interval or tuple
-        The range, or the values: of a column with limits such as ``<0.1``, the numbers that these stand for.
+    allowed : pandas.Interval, Series or tuple
+        The range, or the values in the learnt dtype: of a column with limits such as ``<0.1``, the numbers that these
+        stand for.
     text : str
         What messages call it.
     numbers : callable, optional
@@ -43,7 +45,7 @@ class Condition:
     """
 
     column: Column
-    allowed: pd.Interval | tuple[Any, ...]
+    allowed: pd.Interval | pd.Series | tuple[Any, ...]
     text: str
     numbers: Callable[[pd.Series], pd.Series] | None = None
 
@@ -57,13 +59,13 @@ class Condition:
         """
         if self.numbers is not None:
             cells = self.numbers(cells)
-        if isinstance(self.allowed, tuple):
-            return cells.isin(self.allowed).to_numpy(dtype=bool)
+        interval = self.allowed
+        if not isinstance(interval, pd.Interval):
+            return cells.isin(interval).to_numpy(dtype=bool)
         there = cells.notna().to_numpy()
         result, values = np.zeros(len(cells), dtype=bool), cells[there]
         if self.column.family == "date":
             values = pd.to_datetime(values)
-        interval = self.allowed
         try:
             above = values >= interval.left if interval.closed_left else values > interval.left
             below = values <= interval.right if interval.closed_right else values < interval.right
@@ -92,10 +94,8 @@ def split_conditions(given: Mapping[Any, object], codec: Codec) -> tuple[dict[An
     for name, value in given.items():
         if isinstance(value, pd.Interval):
             conditions.append(_range(name, value, codec))
-        elif isinstance(value, (Sequence, Set, np.ndarray, pd.Index, pd.Series)) and not isinstance(
-            value, (str, bytes)
-        ):
-            conditions.append(_values(name, list(value), codec))
+        elif (values := _listed(value)) is not None:
+            conditions.append(_values(name, values, codec))
         else:
             fixed[name] = value
     return fixed, conditions
@@ -170,14 +170,39 @@ def _values(name: object, values: list[Any], codec: Codec) -> Condition:
     if not values:
         problem = f"the list of values of column {name!r} is empty"
         raise DataError("given", problem, columns=[name], value=values, remedy=Do("give one or more"))
-    if column.family == "date":
-        values = [one.date() if isinstance(one, datetime.datetime) else one for one in values]
     known, read, text = codec.values(column.name), _reader(column, codec), f"{name!r} in {values}"
-    shown = values
-    if read is not None:
-        values = read(pd.Series(values, dtype=object)).tolist()
-    strange = [one for one, value in zip(shown, values, strict=True) if not known.isin([value]).any()]
-    if strange:
+    cells = _cells(values, column)
+    if cells is None:  # one by one, to name the value that is no cell of the column
+        each = [_cells([value], column) for value in values]
+        strange = [value for value, cell in zip(values, each, strict=True) if cell is None]
+    else:
+        cells = cells if read is None else read(cells)
+        strange = [value for value, fits in zip(values, cells.isin(known), strict=True) if not fits]
+    if strange or cells is None:
+        strange = strange or values
         problem = f"column {name!r} has no value {strange[0]!r} among those that the model draws"
         raise DataError("given", problem, columns=[name], value=strange[0], remedy=Do("leave it out of the list"))
-    return Condition(column, tuple(values), text, read)
+    return Condition(column, cells, text, read)
+
+
+def _cells(values: list[Any], column: Column) -> pd.Series | None:
+    """Values ``[V]`` in a column's learnt dtype; None if one is none of its cells."""
+    (frame,) = all_to_pandas(pd.DataFrame({column.name: pd.Series(values, dtype=object)}))
+    try:
+        return in_dtype(frame[column.name], column)
+    except (DataError, TypeError, ValueError):
+        return None
+
+
+def _listed(value: Any) -> list[Any] | None:
+    """The values of a list, a set or another one-dimensional array of any library; None for a single value."""
+    if isinstance(value, (str, bytes)) or getattr(value, "ndim", 1) == 0:
+        return None
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return pd.Series(value).tolist()  # NumPy gives numbers for times
+    if isinstance(value, (Sequence, Set, np.ndarray)):
+        return list(value)
+    for name in ("to_pylist", "tolist", "to_list"):
+        if callable(method := getattr(value, name, None)):
+            return list(method())
+    return None

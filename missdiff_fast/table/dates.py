@@ -15,6 +15,9 @@ import numpy as np
 import pandas as pd
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
+# What a person may write for pandas: other dates that it parses depend on the clock ("now", "13:30") or on the country
+# ("1/2/2024").
+ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?", re.ASCII)
 # As pandas writes durations. "1 day" is a text: it would come back as "1 days".
 DURATION = re.compile(r"-?\d{1,6} days( [+-]?\d\d:\d\d:\d\d(\.\d{1,9})?)?", re.ASCII)
 _ZEROS = str.maketrans("123456789", "000000000")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataError, argument_error, warn
+from missdiff_fast.errors import argument_error, warn
 from missdiff_fast.remedies import Do, Pass
 from missdiff_fast.table.dates import read_dates, with_forms
 from missdiff_fast.table.dtypes import holds_text
@@ -24,7 +24,7 @@ from missdiff_fast.table.literals import EXACT, are_whole_texts, large_number, r
 from missdiff_fast.table.na_words import keep_na_words
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import decode_text, find_decimal, find_separator
-from missdiff_fast.table.sources import ReadOptions, Source
+from missdiff_fast.table.sources import ReadOptions, Source, refuse_twice
 from missdiff_fast.table.text_rows import (
     WHITESPACE,
     Rows,
@@ -231,18 +231,10 @@ def _names(
     rows = make_even(lines, rows, full[1:], width, than, separator, source)
     names += [""] * (width - len(names))
     called = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    twice = sorted({name for name in called if called.count(name) > 1})
-    if twice:
-        ours = "" if any(names.count(name) > 1 for name in twice) else " (a column without a name is called so)"
-        problem = (
-            f"{source} has the column name{'s' if len(twice) > 1 else ''} {', '.join(map(repr, twice))} more than once "
-            f"in line {rows.first[at]}{ours}"
-        )
-        remedies = (
-            Do("give each column a name of its own"),
-            Pass("header", False, when="if that line is no header"),
-        )
-        raise DataError("duplicate", problem, columns=twice, remedy=remedies)
+    own = [name for name in names if name]
+    ours = "" if len(set(own)) < len(own) else " (a column without a name is called so)"
+    no_header = Pass("header", False, when="if that line is no header")
+    refuse_twice(called, source, f"in line {rows.first[at]}{ours}", Do("give each column a name of its own"), no_header)
     return called, (given, width), rows
 
 

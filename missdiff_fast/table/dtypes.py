@@ -8,6 +8,7 @@ of their unit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timezone, tzinfo
 from functools import lru_cache
 from typing import Any
@@ -209,6 +210,20 @@ def as_frame(columns: dict[Any, pd.Series], index: pd.Index) -> pd.DataFrame:
     pandas warns of a frame of more than a hundred pieces once a column is added to it.
     """
     return pd.DataFrame(columns, index=index, copy=len(columns) > _MOST_PIECES)
+
+
+def with_columns(frame: pd.DataFrame, columns: Mapping[Any, pd.Series]) -> pd.DataFrame:
+    """The frame with other cells in columns that it has; it is not written to.
+
+    >>> frame = pd.DataFrame({"x": [1], "y": [2]}).rename_axis(columns="name")
+    >>> with_columns(frame, {"x": pd.Series(["a"])}).to_dict("list"), frame["x"].tolist()
+    ({'x': ['a'], 'y': [2]}, [1])
+    """
+    if not columns:
+        return frame
+    changed = as_frame({**dict(frame.items()), **columns}, frame.index)
+    changed.columns, changed.attrs = frame.columns, frame.attrs
+    return changed
 
 
 def dtype_to_json(dtype: Dtype) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from missdiff_fast.errors import DataError
+from missdiff_fast.remedies import Remedy
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.fields import WrittenTable
 from missdiff_fast.table.files import read_bytes
@@ -113,3 +115,12 @@ class AsRead:
 
 # The frame, and what gives its cells as text that was read has them, or what a file of another format holds beside it.
 Reading = tuple[pd.DataFrame, Callable[[], WrittenTable] | AsRead | None]
+
+
+def refuse_twice(names: Sequence[str], source: str, where: str, *remedies: Remedy) -> None:
+    """Refuse a table in which several columns have one name."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        each = ", ".join(map(repr, twice))
+        problem = f"{source} has the column name{'s' if len(twice) > 1 else ''} {each} more than once {where}"
+        raise DataError("duplicate", problem, columns=twice, remedy=remedies)

@@ -10,10 +10,10 @@ from dataclasses import replace
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.delimited import read_delimited
-from missdiff_fast.table.formats.base import Format, refuse_twice
+from missdiff_fast.table.formats.base import Format
 from missdiff_fast.table.literals import whole_numbers
 from missdiff_fast.table.sniffing import decode_text
-from missdiff_fast.table.sources import Reading, ReadOptions, Source
+from missdiff_fast.table.sources import Reading, ReadOptions, Source, refuse_twice
 
 _NAME = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]\S*?"""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_NAME})\s*(\{{.*\}}|(?<=\s)\S.*)", re.IGNORECASE)

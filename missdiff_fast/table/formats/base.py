@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -66,15 +66,6 @@ def require(package: str, extra: str, what: str) -> Any:
         raise ImportError(
             f"{what} needs the package '{package}': pip install 'missdiff_fast[{extra}]'", name=package
         ) from error
-
-
-def refuse_twice(names: Sequence[str], source: str, where: str, *remedies: Remedy) -> None:
-    """Refuse a table in which several columns have one name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        each = ", ".join(map(repr, twice))
-        problem = f"{source} has the column name{'s' if len(twice) > 1 else ''} {each} more than once {where}"
-        raise DataError("duplicate", problem, columns=twice, remedy=remedies)
 
 
 def unheld(name: Hashable, problem: str, suffix: str, remedy: Remedy | None = None) -> DataError:

@@ -15,9 +15,9 @@ from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do, Give, Pass
 from missdiff_fast.table.dates import read_dates, with_forms
 from missdiff_fast.table.formats.arrow import to_frame
-from missdiff_fast.table.formats.base import Format, refuse_twice, require
+from missdiff_fast.table.formats.base import Format, require
 from missdiff_fast.table.objects import as_column
-from missdiff_fast.table.sources import Reading, ReadOptions, Source
+from missdiff_fast.table.sources import Reading, ReadOptions, Source, refuse_twice
 
 _EXTRA = "database"
 _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with|values|table|show)\b", re.IGNORECASE | re.DOTALL)

@@ -14,11 +14,11 @@ import pandas as pd
 from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.fields import MISSING_TEXTS
-from missdiff_fast.table.formats.base import Format, refuse_twice, require
+from missdiff_fast.table.formats.base import Format, require
 from missdiff_fast.table.formats.excel_writing import write
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.objects import as_column, as_text
-from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source
+from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source, refuse_twice
 
 _EXTRA, _WHAT = "excel", "an Excel file"
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")

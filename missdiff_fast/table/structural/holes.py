@@ -11,7 +11,7 @@ import pandas as pd
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Pass
 from missdiff_fast.table.columns import Coder
-from missdiff_fast.table.dtypes import as_frame, as_series
+from missdiff_fast.table.dtypes import as_series, with_columns
 from missdiff_fast.table.holes import without_cells
 from missdiff_fast.table.relations import fields_of
 from missdiff_fast.table.schema import Name, Schema
@@ -48,7 +48,7 @@ class StructuralHoles:
     """
 
     def __init__(self, schema: Schema, coders: Mapping[Name, Coder], found: Sequence[StructuralHole] = ()) -> None:
-        self.found = tuple(_in_order(found))
+        self.found, self._schema = tuple(_in_order(found)), schema
         sources = {one.source for one in self.found}
         self._fields = {field.name: field for field in fields_of(schema, coders) if field.name in sources}
 
@@ -123,7 +123,7 @@ class StructuralHoles:
             rows = there & self._rules_out(one, series) & ~_known(cells, one.source)
             changed[one.source] = self._set(one.source, series, rows, one.likely)
             kept[one.source] = kept.get(one.source, False) | there
-        return _replaced(drawn, changed), kept
+        return with_columns(drawn, changed), kept
 
     def missing(self, drawn: pd.DataFrame, cells: TableCells) -> dict[Name, np.ndarray]:
         """Which cells are to stay holes, bool ``[N]`` of each column that has structural holes.
@@ -152,7 +152,7 @@ class StructuralHoles:
 
         A column of NumPy integers or booleans gets pandas' nullable dtype, with or without a hole in these rows.
         """
-        return _replaced(rows, {name: without_cells(rows[name], cells) for name, cells in missing.items()})
+        return with_columns(rows, {name: without_cells(rows[name], cells) for name, cells in missing.items()})
 
     def state(self) -> list[dict[str, Any]]:
         """The structural holes as JSON; `read_structural` reads them back."""
@@ -173,7 +173,8 @@ class StructuralHoles:
         return np.isin(self._fields[one.source].read_series(series), one.numbers)
 
     def _values(self, one: StructuralHole) -> list[Any]:
-        return as_series(self._fields[one.source].values(one.numbers)).tolist()
+        values, censored = as_series(self._fields[one.source].values(one.numbers)), self._schema[one.source].censored
+        return values.tolist() if censored is None else censored.write(values.to_numpy()).tolist()
 
     def _condition(self, one: StructuralHole) -> str:
         values = self._values(one)
@@ -199,15 +200,6 @@ def read_structural(entries: Sequence[Mapping[str, Any]], schema: Schema) -> lis
 def _known(cells: TableCells, name: Name) -> np.ndarray:
     known = cells.observed(name)
     return np.zeros(len(cells), dtype=bool) if known is None else ~known.missing
-
-
-def _replaced(rows: pd.DataFrame, columns: Mapping[Name, pd.Series]) -> pd.DataFrame:
-    if not columns:
-        return rows
-    result = dict(rows.items())
-    for name, column in columns.items():
-        result[name] = column
-    return as_frame(result, rows.index)
 
 
 def _in_order(found: Sequence[StructuralHole]) -> list[StructuralHole]:
