@@ -89,11 +89,11 @@ def arrow_of_objects(column: pd.Series) -> Cells | None:
 def objects_of(column: pd.Series, kind: pa.DataType) -> np.ndarray:
     """A column ``[N]`` of the inside as Python's Decimals or times of day, of which `arrow_of_objects` made this type.
 
-    >>> objects_of(pd.Series([1.5, 2.25, None]), pa.decimal128(2, 1)).tolist()
-    [Decimal('1.5'), Decimal('2.25'), None]
+    >>> objects_of(pd.Series([1.5, 12.25, None]), pa.decimal128(2, 1)).tolist()
+    [Decimal('1.5'), Decimal('12.25'), None]
     """
     found = as_arrow(column, kind).to_pylist()
-    if pa.types.is_decimal(kind):  # numbers with more digits than the type has come as floats
+    if pa.types.is_decimal(kind):  # where a number has more digits than the type, all come as floats
         found = [decimal.Decimal(repr(one)) if isinstance(one, (int, float)) else one for one in found]
     cells = np.empty(len(found), dtype=object)
     cells[:] = found
