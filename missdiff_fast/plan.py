@@ -279,7 +279,7 @@ def _are_days(values: np.ndarray) -> bool:
 
 def _warnings_of_texts(counts: Mapping[str, int]) -> Iterator[str]:
     if sum(map(looks_like_date, counts)) > _MOST_TEXTS * len(counts):
-        yield "holds dates in text"
+        yield "holds dates in text: write them as 2024-02-29 or 2024-02-29 13:30 to have them learnt as dates"
     elif texts := texts_among_numbers(counts):
         yield f"holds texts among numbers or dates: {listed(texts)}"
     elif all(map(looks_numeric, counts)):

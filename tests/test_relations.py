@@ -480,3 +480,21 @@ def test_columns_named_by_integers_keep_their_names() -> None:
     pd.testing.assert_index_equal(model.sample(3).columns, table.columns)
     holes = table.mask(random.random(table.shape) < 0.1)
     pd.testing.assert_index_equal(model.impute(holes).columns, table.columns)
+
+
+def test_an_exact_formula_knows_more_than_a_drawn_residual() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"admitted": random.integers(0, 2000, 900) * 24})
+    table["discharged"] = table["admitted"] + random.geometric(0.01, 900)
+    table["half"] = table["discharged"] / 2
+    table["ward"] = random.choice(["A", "B"], 900)
+    codec = _codec(table)
+    assert set(codec.relations.frame()["kind"]) == {"difference", "linear"}
+    drawn = codec.relations.schema.names
+    known = table.assign(discharged=np.nan)
+    cells = codec.read(known.astype({"discharged": "float64"}))
+    frame = pd.DataFrame({name: table.get(name, 7.0) for name in drawn})
+    settled = codec.settle(
+        frame.assign(discharged=table["discharged"].sample(frac=1, random_state=0).to_numpy()), cells
+    )
+    assert (settled["discharged"] == 2 * table["half"]).mean() > 0.99  # all within the column's range

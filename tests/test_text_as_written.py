@@ -212,3 +212,9 @@ def test_the_separator_of_each_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("a\tb\n1,5\tx\n2,5\ty\n")
     assert read(tmp_path / "t.tsv")[1].separator(".csv") == ";"
     assert rewritten(tmp_path / "t.csv", to="|") == "a|b\n1,5|x\n2,5|y\n"
+
+
+def test_a_line_that_is_skipped_below_the_header_stays_in_the_file(tmp_path: Path) -> None:
+    text = "a,b\ncm,kg\n1,x\n2,y\n"
+    (tmp_path / "t.csv").write_text(text)
+    assert rewritten(tmp_path / "t.csv", skip_lines=[2]) == text

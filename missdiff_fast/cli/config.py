@@ -67,7 +67,7 @@ def apply_config(args: argparse.Namespace) -> None:
             if key == "treatments":
                 pairs = [pair for pair in pairs if pair.rpartition("=")[0] not in left_out]
             setattr(args, action.dest, [*pairs, *getattr(args, action.dest)])
-        elif isinstance(action.default, list):
+        elif _is_repeatable(action):
             setattr(args, action.dest, [*_value(value, action, key, path), *here.get(action.dest, ())])
         elif not args.on_command_line.intersection(rivals):
             setattr(args, action.dest, _value(value, action, key, path))
@@ -95,16 +95,24 @@ def _value(value: object, action: argparse.Action, key: str, path: object) -> An
         if not isinstance(value, bool):
             raise UserError(f"--config {path}: {key!r} must be true or false, not {value!r}")
         return action.const if value else action.default
-    if isinstance(action.default, list):
+    if _is_repeatable(action):
         if not isinstance(value, list) or not all(type(one) in (str, int) for one in value):
             raise UserError(f"--config {path}: {key!r} must be a list of texts, not {value!r}")
-        return [str(one) for one in value]
+        return [_parsed(one, action, key, path) for one in value]
     if isinstance(value, (Mapping, bool, list)):
         raise UserError(f"--config {path}: {key!r} must be one value, not {value!r}")
-    try:
-        parsed = action.type(str(value)) if callable(action.type) else str(value)
-    except ValueError:
-        raise UserError(f"--config {path}: {key!r} cannot be {value!r}") from None
+    parsed = _parsed(value, action, key, path)
     if action.choices is not None and parsed not in action.choices:
         raise UserError(f"--config {path}: {key!r} must be one of {', '.join(map(str, action.choices))}, not {value!r}")
     return parsed
+
+
+def _is_repeatable(action: argparse.Action) -> bool:
+    return isinstance(action, argparse._AppendAction)
+
+
+def _parsed(value: object, action: argparse.Action, key: str, path: object) -> Any:
+    try:
+        return action.type(str(value)) if callable(action.type) else str(value)
+    except ValueError:
+        raise UserError(f"--config {path}: {key!r} cannot be {value!r}") from None

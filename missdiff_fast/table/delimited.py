@@ -88,7 +88,8 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     strings = {name for name in names if str(name) in string_columns}
     kept = {name for name in names if str(name) in keep_na_columns}
     holes = find_rows_of_holes(lines, rows, len(names), header, options.keep_blank_rows, skip_rows)
-    gone = rows.blank & ~blank
+    skipped = [number for number in skip_lines if as_written[number - 1].strip()]
+    gone = (rows.blank & ~blank) | np.isin(rows.first, skipped)
     holes &= ~np.isin(rows.first, list(skip_lines)) & ~gone
     warn_of_blank_rows(rows, holes, len(names), source)
     # The parser skips an empty line, but not one with an empty cell in quotes.

@@ -12,6 +12,7 @@ from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.dtypes import Dtype
 from missdiff_fast.table.limits import is_limit, read_texts
 from missdiff_fast.table.literals import EXACT
+from missdiff_fast.table.schema import Schema
 
 Limits = Literal["never", "auto", "chosen", "learnt"]
 _REAL = (int, float, np.integer, np.floating)
@@ -106,3 +107,16 @@ def with_decimal(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
     if decimal is not None:
         frame.attrs[_DECIMAL] = decimal
     return frame
+
+
+def with_points(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Rows in which the texts of numbers and limits have a decimal point, as numbers that are written have."""
+    result = rows.copy(deep=False)
+    for column in schema:
+        if column.censored is not None and column.censored.decimal == ",":
+            result[column.name] = rows[column.name].map(_with_point, na_action="ignore").astype(rows[column.name].dtype)
+    return result
+
+
+def _with_point(cell: object) -> object:
+    return cell.replace(",", ".") if isinstance(cell, str) else cell

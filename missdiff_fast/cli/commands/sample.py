@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.cli.given import parse_all_given
     from missdiff_fast.cli.tables import check_table_output, load, write
     from missdiff_fast.table.dates import with_forms
+    from missdiff_fast.table.limit_reading import with_points
 
     check_room(args)
     check_table_output(args.output, args.model)
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace) -> None:
         first_row=args.first_row,
         random_state=args.seed,
     )
+    rows = with_points(rows, model.codec_.schema)
     write(with_forms(rows, model.codec_.schema.forms), args.output)
     if args.json:
         names = [str(name) for name in rows.columns]

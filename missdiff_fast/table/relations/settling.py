@@ -83,6 +83,8 @@ class Settling:
         while before < (count := sum(int(np.count_nonzero(fixed)) for fixed in self.fixed.values())):
             before = count
             for relation in relations:
+                if isinstance(relation, Numeric) and relation.residual is not None:
+                    continue  # a residual that is drawn leaves a choice: other formulas may know the column
                 sources = np.logical_and.reduce([self.fixed[name] for name in relation.sources])
                 self._compute(relation, sources & ~self.fixed[relation.column])
             for relation in reversed(relations):

@@ -110,17 +110,23 @@ class StructuralHoles:
             Name of a source to its cells that must stay so, bool ``[N]``.
         """
         changed, kept = dict[Name, pd.Series](), dict[Name, np.ndarray]()
-        for one in self.found if recorded else ():
-            if one.elsewhere >= _SURE:
-                series = changed.get(one.source, drawn[one.source])
-                told = ~_known(cells, one.column) & ~_known(cells, one.source)
-                rows = told & ~self._rules_out(one, series)
-                changed[one.source] = self._set(one.source, series, rows, one.without)
-                kept[one.source] = kept.get(one.source, False) | told
-        for one in self.found:  # a cell that is there tells more than a hole
-            there = _known(cells, one.column) if holes is None else ~holes[one.column].to_numpy(dtype=bool)
+        for one in self.found if recorded or holes is not None else ():
+            if one.elsewhere < _SURE:
+                continue
+            told = ~_there(cells, holes, one.column) & ~_known(cells, one.source)
+            if holes is not None:
+                told &= _there(cells, holes, one.source)
+            for other in self.found:  # the hole may be explained already
+                if other.column == one.column and other is not one:
+                    told &= ~self._rules_out(other, changed.get(other.source, drawn[other.source]), cells)
             series = changed.get(one.source, drawn[one.source])
-            rows = there & self._rules_out(one, series) & ~_known(cells, one.source)
+            rows = told & ~self._rules_out(one, series, cells)
+            changed[one.source] = self._set(one.source, series, rows, one.without)
+            kept[one.source] = kept.get(one.source, False) | told
+        for one in self.found:  # a cell that is there tells more than a hole
+            there = _there(cells, holes, one.column)
+            series = changed.get(one.source, drawn[one.source])
+            rows = there & self._rules_out(one, series, cells) & ~_known(cells, one.source)
             changed[one.source] = self._set(one.source, series, rows, one.likely)
             kept[one.source] = kept.get(one.source, False) | there
         return with_columns(drawn, changed), kept
@@ -137,11 +143,7 @@ class StructuralHoles:
         """
         result = dict[Name, np.ndarray]()
         for one in self.found:
-            rows = self._rules_out(one, drawn[one.source])
-            known = cells.observed(one.source)
-            if known is not None:
-                numbers = self._fields[one.source].read(known)
-                rows = np.where(np.isnan(numbers), rows, np.isin(numbers, one.numbers))
+            rows = self._rules_out(one, drawn[one.source], cells)
             if one.source in result:  # of what is itself a hole nothing follows
                 rows = rows & ~result[one.source]
             result[one.column] = result.get(one.column, False) | (rows & ~_known(cells, one.column))
@@ -169,8 +171,14 @@ class StructuralHoles:
         array[rows] = self._fields[source].values(np.full(int(rows.sum()), number))
         return as_series(array, series.index)
 
-    def _rules_out(self, one: StructuralHole, series: pd.Series) -> np.ndarray:
-        return np.isin(self._fields[one.source].read_series(series), one.numbers)
+    def _rules_out(self, one: StructuralHole, series: pd.Series, cells: TableCells) -> np.ndarray:
+        """Where the source, by its known or else its drawn cells, means that the column has no cell: bool ``[N]``."""
+        field, known = self._fields[one.source], cells.observed(one.source)
+        numbers = field.read_series(series)
+        if known is not None:
+            own = field.read(known)
+            numbers = np.where(np.isnan(own), numbers, own)
+        return np.isin(numbers, one.numbers)
 
     def _values(self, one: StructuralHole) -> list[Any]:
         values, censored = as_series(self._fields[one.source].values(one.numbers)), self._schema[one.source].censored
@@ -195,6 +203,11 @@ def read_structural(entries: Sequence[Mapping[str, Any]], schema: Schema) -> lis
     if not fit:
         raise ValueError("codec state is damaged: structural holes of columns that are not there")
     return found
+
+
+def _there(cells: TableCells, holes: pd.DataFrame | None, name: Name) -> np.ndarray:
+    """Which cells of a column are there: the known ones, or of rows with drawn holes all others."""
+    return _known(cells, name) if holes is None else ~holes[name].to_numpy(dtype=bool)
 
 
 def _known(cells: TableCells, name: Name) -> np.ndarray:
