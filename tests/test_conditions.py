@@ -61,20 +61,20 @@ def test_other_cells_follow_from_them(model):
 @pytest.mark.parametrize(
     ("column", "interval", "least", "greatest"),
     [
-        ("days", pd.Interval(1.5, 2.5, "left"), 1.5, 2.49),
-        ("age", pd.Interval(60, 70, "neither"), 61, 69),
-        ("age", pd.Interval(80, np.inf), 81, 89),
+        ("days", pd.Interval(1.5, 21.0, "left"), 1.5, 20.99),
+        ("age", pd.Interval(40, 70, "neither"), 41, 69),
+        ("age", pd.Interval(60, np.inf), 61, 89),
         (
             "seen",
-            pd.Interval(pd.Timestamp("2024-02-01"), pd.Timestamp("2024-02-29"), "both"),
+            pd.Interval(pd.Timestamp("2024-02-01"), pd.Timestamp("2024-06-30"), "both"),
             "2024-02-01",
-            "2024-02-29",
+            "2024-06-30",
         ),
         (
             "born",
-            pd.Interval(pd.Timestamp("1950-01-01"), pd.Timestamp("1960-01-01"), "both"),
+            pd.Interval(pd.Timestamp("1950-01-01"), pd.Timestamp("1980-01-01"), "both"),
             "1950-01-01",
-            "1960-01-01",
+            "1980-01-01",
         ),
     ],
 )

@@ -46,10 +46,12 @@ def resolve(name: str) -> object:
 
 
 def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """The names that the page's code leaves, run in one go with models of ten steps, without joint distributions."""
+    """The names that the page's code leaves, run in one go with small models: ten steps, no joint normals, no calibration."""
     monkeypatch.chdir(folder)
     monkeypatch.setitem(MissDiff.__init__.__kwdefaults__, "steps", 10)
-    monkeypatch.setitem(MissDiff.__init__.__kwdefaults__, "settings", {"blend.rows_per_feature": 0})
+    monkeypatch.setitem(
+        MissDiff.__init__.__kwdefaults__, "settings", {"blend.rows_per_feature": 0, "calibration.rounds": 0}
+    )
     names: dict[str, object] = {}
     for code in blocks(page):
         code = code.replace('budget="20s"', "steps=10")  # a budget and steps would both set the length

@@ -21,7 +21,7 @@ import pytest
 from missdiff_fast import MissDiff
 from missdiff_fast.table import read_table
 
-ROWS = 800
+ROWS = 500
 NO_TABLES = {"SOURCE.txt", "LICENSE.txt"}
 
 
@@ -206,7 +206,7 @@ def test_fits(real_data: Path, case: Case) -> None:
     model = small_model().fit(frame)
     kinds = dict(model.set_aside_[["column", "kind"]].to_numpy())
     assert tuple(kinds) == case.aside
-    sample, part = model.sample(200), frame.head(200)
+    sample, part = model.sample(100), frame.head(100)
     filled, (draw,) = model.impute(part), model.impute_draws(part, num_draws=1)
     check_aside(frame, sample, kinds)
     pd.testing.assert_frame_equal(filled[[*kinds]], part[[*kinds]])

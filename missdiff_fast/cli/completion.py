@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from missdiff_fast._output import show
+from missdiff_fast.cli.places import read_output, read_place
 
 SHELLS = ("bash", "zsh", "tcsh")
 
@@ -37,5 +38,5 @@ def _mark_files(parser: argparse.ArgumentParser, file: object, folder: object) -
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
                 _mark_files(command, file, folder)
-        elif action.type is Path:
+        elif action.type in (Path, read_place, read_output):
             action.complete = folder if action.metavar == "FOLDER" else file  # type: ignore[attr-defined]
