@@ -124,6 +124,7 @@ class TestOptions:
             "width": 16,
             "blocks": 2,
             "rules": ["ward>=10"],
+            "structural_missing": None,
             "random_state": 3,
             "device": "cpu",
             "backend": "reference",

@@ -78,7 +78,7 @@ class TestFit:
         assert "broken.parquet" in refused(capsys, "fit", tmp_path / "broken.parquet", "-o", tmp_path / "m")
         (tmp_path / "empty.csv").write_bytes(b"")
         assert "empty.csv" in refused(capsys, "fit", tmp_path / "empty.csv", "-o", tmp_path / "m")
-        (tmp_path / "table.docx").write_bytes(b"?")
+        (tmp_path / "table.docx").write_bytes(b"PK\x03\x04")
         assert "table.docx" in refused(capsys, "fit", tmp_path / "table.docx", "-o", tmp_path / "m")
 
     def test_bad_settings_and_columns(self, data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

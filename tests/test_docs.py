@@ -46,7 +46,7 @@ def resolve(name: str) -> object:
 
 
 def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """The names that the page's code leaves, run in one go with small models: ten steps, no joint normals, no calibration."""
+    """The names that the page's code leaves, run in one go with small models: of ten steps, without calibration."""
     monkeypatch.chdir(folder)
     monkeypatch.setitem(MissDiff.__init__.__kwdefaults__, "steps", 10)
     monkeypatch.setitem(

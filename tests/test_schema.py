@@ -20,7 +20,7 @@ def test_names_are_strings_and_integers_as_they_are() -> None:
 
 @pytest.mark.parametrize("value", [None, [1, 2], {"a": [1]}, np.zeros((2, 2)), pd.Series([1])])
 def test_only_a_frame_is_taken(value: object) -> None:
-    with pytest.raises(TypeError, match=f"DataFrame, got {type(value).__name__}.*wrap it"):
+    with pytest.raises(TypeError, match=f"DataFrame or a pyarrow Table, got {type(value).__name__}.*wrap it"):
         check_frame(value)
 
 
