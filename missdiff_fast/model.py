@@ -710,6 +710,7 @@ class MissDiff(Parameters):
 
         Examples
         --------
+        >>> import warnings
         >>> table = pd.DataFrame({"id": [f"P{i:03}" for i in range(40)], "x": [1.0, None, 3.0, 4.0] * 10})
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore")

@@ -33,6 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="SHELL",
         choices=SHELLS,
         action=PrintCompletion,
+        default=argparse.SUPPRESS,
         help=f"print a script for completion by a shell ({', '.join(SHELLS)}) and exit; needs the package shtab",
     )
     parser.set_defaults(debug=False)
