@@ -18,6 +18,7 @@ from missdiff_fast.table import read_frame
 from missdiff_fast.table.aside import Asides
 
 SMALL: dict[str, Any] = {"steps": 2, "refine": 0, "width": 8, "blocks": 1, "random_state": 0}
+SMALL["settings"] = {"blend.rows_per_feature": 0, "calibration.rounds": 0}
 
 
 def kinds(frame: pd.DataFrame, **treatments: str) -> dict[object, str]:

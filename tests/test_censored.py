@@ -22,7 +22,10 @@ from missdiff_fast.table import read_table
 
 N = 1500
 TEXT = re.compile(r"<0\.50|> 90|\d+\.\d\d")
-QUICK = ["--steps", "2", "--width", "16", "--no-refine", "--seed", "0"]
+QUICK = [
+    *("--steps", "2", "--width", "16", "--no-refine", "--seed", "0"),
+    *("--setting", "blend.rows_per_feature=0", "--setting", "calibration.rounds=0"),
+]
 
 
 def make_table(rows: int = N, seed: int = 0) -> pd.DataFrame:

@@ -14,7 +14,10 @@ from missdiff_fast.cli import main
 from missdiff_fast.table import read_table
 from missdiff_fast.table.fields import splitter
 
-QUICK = ["--steps", "2", "--no-refine", "--width", "16", "--blocks", "1", "--seed", "0"]
+QUICK = [
+    *("--steps", "2", "--no-refine", "--width", "16", "--blocks", "1", "--seed", "0"),
+    *("--setting", "blend.rows_per_feature=0", "--setting", "calibration.rounds=0"),
+]
 
 
 class TestCommands:

@@ -13,6 +13,7 @@ from missdiff_fast.table import Column
 from missdiff_fast.table.conditions import Condition, cells_that_meet
 
 STAY = Column("days", "continuous", np.dtype("float64"), "float")
+FAST = {"blend.rows_per_feature": 0, "calibration.rounds": 0}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def model(table):
-    return MissDiff(steps=300, refine=0, random_state=0).fit(table.convert_dtypes(convert_string=False))
+    return MissDiff(steps=300, refine=0, settings=FAST, random_state=0).fit(table.convert_dtypes(convert_string=False))
 
 
 def test_all_rows_meet_all_conditions(model):
@@ -166,7 +167,7 @@ def test_ranges_and_lists_on_the_command_line(model):
 
 def test_a_value_with_a_comma_is_in_quotes():
     table = pd.DataFrame({"place": ["Bonn", "Ulm, Süd", "Köln..Mitte"] * 20, "x": np.arange(60.0)})
-    codec = MissDiff(steps=2, refine=0, random_state=0).fit(table).codec_
+    codec = MissDiff(steps=2, refine=0, settings=FAST, random_state=0).fit(table).codec_
     assert parse_given(codec, 'place in "Ulm, Süd",Bonn') == ("place", ["Ulm, Süd", "Bonn"])
     assert parse_given(codec, "place=Köln..Mitte") == ("place", "Köln..Mitte")
 
@@ -174,7 +175,9 @@ def test_a_value_with_a_comma_is_in_quotes():
 def test_limits_of_measurement():
     random = np.random.default_rng(0)
     crp = ["<0.5" if one < 0.5 else f"{one:.1f}" for one in random.exponential(2, 600)]
-    model = MissDiff(steps=5, refine=0, random_state=0).fit(pd.DataFrame({"crp": crp, "x": random.normal(size=600)}))
+    model = MissDiff(steps=5, refine=0, settings=FAST, random_state=0).fit(
+        pd.DataFrame({"crp": crp, "x": random.normal(size=600)})
+    )
     assert set(model.sample(50, given={"crp": pd.Interval(0, 1)})["crp"]) <= {
         "<0.5",
         *(f"{n / 10:.1f}" for n in range(5, 11)),
@@ -204,7 +207,7 @@ def test_times_of_day_and_arrays_of_other_libraries():
     at = [datetime.time(hour) for hour in random.choice([8, 9, 10], 300)]
     zoned = pd.Series(pd.to_datetime(random.choice(["2024-01-05", "2024-02-06"], 300))).dt.tz_localize("Europe/Berlin")
     cells = {"at": at, "age": random.integers(20, 90, 300), "ward": random.choice(list("ABC"), 300), "seen": zoned}
-    model = MissDiff(steps=3, refine=0, random_state=0).fit(pd.DataFrame(cells))
+    model = MissDiff(steps=3, refine=0, settings=FAST, random_state=0).fit(pd.DataFrame(cells))
     eight, nine = datetime.time(8), datetime.time(9)
     rows = model.sample(20, given={"at": eight, "age": pd.Interval(30, 60)})
     assert set(rows["at"]) == {eight}

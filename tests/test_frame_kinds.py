@@ -20,7 +20,13 @@ from missdiff_fast import MissDiff, evaluate, missingness, remedies
 from missdiff_fast._frames import to_pandas
 
 ROWS = 60
-SMALL = {"steps": 2, "refine": 0, "width": 16, "random_state": 0, "settings": {"blend.rows_per_feature": 0}}
+SMALL = {
+    "steps": 2,
+    "refine": 0,
+    "width": 16,
+    "random_state": 0,
+    "settings": {"blend.rows_per_feature": 0, "calibration.rounds": 0},
+}
 SMALL["structural_missing"] = "fill"  # the cells repeat, so that each hole follows from other columns
 
 

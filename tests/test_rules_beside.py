@@ -14,12 +14,14 @@ from missdiff_fast.rules.deriving import root
 
 ROWS = 400
 
+FAST = {"blend.rows_per_feature": 0, "calibration.rounds": 0}
+
 
 def fit(table: pd.DataFrame, rules: list[str]) -> MissDiff:
     """A small model of a table, without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return MissDiff(steps=3, refine=0, random_state=0, rules=rules).fit(table)
+        return MissDiff(steps=3, refine=0, settings=FAST, random_state=0, rules=rules).fit(table)
 
 
 def patients(rows: int = ROWS) -> pd.DataFrame:

@@ -30,6 +30,7 @@ from missdiff_fast import MissDiff
 from missdiff_fast.sklearn import MissDiffImputer
 
 SMALL: dict[str, Any] = {"steps": 2, "width": 8, "blocks": 1, "refine": 0, "random_state": 0, "device": "cpu"}
+SMALL["settings"] = {"blend.rows_per_feature": 0, "calibration.rounds": 0}
 
 _COLUMN = "predict_proba takes the name of the column to predict, besides X"
 _PLACE = "score_samples estimates with noise that depends on the number of the row"

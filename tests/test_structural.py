@@ -14,6 +14,7 @@ from missdiff_fast.table import Codec, read_frame
 from missdiff_fast.table.structural import StructuralHole
 
 ROWS = 600
+FAST = {"blend.rows_per_feature": 0, "calibration.rounds": 0}
 
 
 def deaths(rows=ROWS, seed=0):
@@ -43,7 +44,7 @@ def found(table, **arguments):
 def fitted():
     table = deaths()
     with pytest.warns(DataWarning, match="'death_day' is missing in all 383 rows with dead='no' and there in 100% of"):
-        return table, MissDiff(steps=5, refine=0, random_state=0).fit(table)
+        return table, MissDiff(steps=5, refine=0, settings=FAST, random_state=0).fit(table)
 
 
 def test_columns_and_values_that_explain_holes():
@@ -98,7 +99,7 @@ def test_a_source_may_have_structural_holes_itself():
         ["mode", "died", ["no"]],
         ["mode", "cause", ["b"]],
     ]
-    model = MissDiff(steps=5, refine=0, structural_missing="keep", random_state=0).fit(table)
+    model = MissDiff(steps=5, refine=0, settings=FAST, structural_missing="keep", random_state=0).fit(table)
     for rows in (model.sample(300), model.impute(table.mask(random.random(table.shape) < 0.1))):
         assert (rows["cause"].isna() == (rows["died"] == "no")).all()
         assert (rows["mode"].isna() == (rows["cause"] != "a")).all()
@@ -109,7 +110,7 @@ def test_the_second_source_explains_what_the_first_leaves():
     table = pd.DataFrame({"site": random.choice(list("ABC"), 900), "sex": random.choice(["f", "m"], 900)})
     table["parity"] = pd.Series(random.integers(0, 5, 900)).mask((table["site"] == "A") | (table["sex"] == "m"))
     assert found(table).frame()[["source", "values"]].values.tolist() == [["sex", ["m"]], ["site", ["A"]]]
-    model = MissDiff(steps=5, refine=0, structural_missing="keep", random_state=0).fit(table)
+    model = MissDiff(steps=5, refine=0, settings=FAST, structural_missing="keep", random_state=0).fit(table)
     holes = table.assign(site=table["site"].where(random.random(900) < 0.5))
     filled = model.impute(holes)
     women = (table["sex"] == "f") & holes["site"].isna()
@@ -180,7 +181,9 @@ def test_fill_fills_them_and_the_choice_can_change(fitted, tmp_path):
 def test_integers_whose_holes_a_number_marks():
     table = deaths()
     table["death_day"] = table["death_day"].fillna(-9).astype("int64")
-    model = MissDiff(steps=2, refine=0, missing_values=[-9], structural_missing="keep", random_state=0).fit(table)
+    model = MissDiff(
+        steps=2, refine=0, settings=FAST, missing_values=[-9], structural_missing="keep", random_state=0
+    ).fit(table)
     rows, filled = model.sample(100), model.impute(table)
     assert rows["death_day"].dtype == filled["death_day"].dtype == "Int64"
     assert filled["death_day"].isna().equals(table["dead"] == "no")
@@ -208,7 +211,7 @@ def test_nothing_follows_from_a_hole():
 def test_a_choice_silences_the_warning_and_a_wrong_one_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
-        MissDiff(steps=2, refine=0, structural_missing="fill", random_state=0).fit(deaths())
+        MissDiff(steps=2, refine=0, settings=FAST, structural_missing="fill", random_state=0).fit(deaths())
     with pytest.raises(DataError, match="structural_missing must be 'keep' or 'fill', got 'drop'"):
         MissDiff(steps=2, structural_missing="drop").fit(deaths())
 
@@ -231,7 +234,7 @@ def test_the_imputer_fills_them_unless_told_to_keep():
     sklearn = pytest.importorskip("missdiff_fast.sklearn")
     table = deaths()
     assert sklearn.MissDiffImputer(steps=2, refine=0).fit_transform(table).notna().all(axis=None)
-    kept = sklearn.MissDiffImputer(steps=2, refine=0, structural_missing="keep").fit_transform(table)
+    kept = sklearn.MissDiffImputer(steps=2, refine=0, settings=FAST, structural_missing="keep").fit_transform(table)
     assert kept["death_day"].isna().any()
 
 
@@ -244,7 +247,7 @@ def wards():
     table["days"] = pd.Series(random.integers(1, 90, 1200).astype(float)).where(table["died"] == "yes")
     table["age"] = random.normal(60, 12, 1200).round()
     table.loc[random.random(1200) < 0.1, "age"] = np.nan
-    return table, MissDiff(steps=5, refine=0, structural_missing="keep", random_state=0).fit(table)
+    return table, MissDiff(steps=5, refine=0, settings=FAST, structural_missing="keep", random_state=0).fit(table)
 
 
 def test_a_source_that_follows_from_another_column_agrees_too(wards):
