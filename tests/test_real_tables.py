@@ -21,7 +21,7 @@ import pytest
 from missdiff_fast import MissDiff
 from missdiff_fast.table import read_table
 
-ROWS = 500
+ROWS = 800
 NO_TABLES = {"SOURCE.txt", "LICENSE.txt"}
 
 
