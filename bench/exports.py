@@ -70,7 +70,7 @@ def check(file: Path, folder: Path, fit: list[str]) -> dict[str, Any]:
 
 
 def _faults(tables: dict[str, pd.DataFrame], lacking: set[str]) -> str:
-    """What is wrong with the shape or the dtypes of the tables that came out."""
+    """The first fault in the shape or the dtypes of the tables that came out, or ""."""
     table, drawn, filled = tables["file"], tables["sample"], tables["impute"]
     if list(drawn.columns) != list(table.columns) or list(filled.columns) != list(table.columns):
         return "sample or impute has other columns"

@@ -525,8 +525,7 @@ class MissDiff(Parameters):
         True
         """
         self._check_fitted()
-        own = self._named(X)
-        X, kind = to_pandas(own)
+        X, kind = self._frame(X)
         check_count("num_draws", num_draws, least=1)
         seed = check_seed(self.random_state if random_state is None else random_state)
         cells = self._read(X)

@@ -197,7 +197,7 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame, dtype: Callable[[Name
 def _learn(
     parameters: Parameters, cells: TableCells, others: Mapping[Name, str]
 ) -> tuple[dict[Name, str], dict[Name, list[str]], dict[Name, str], tuple[PlannedRule, ...] | str]:
-    """What is learnt of a table.
+    """Learn the columns of a table.
 
     Returns
     -------

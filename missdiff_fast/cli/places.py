@@ -47,7 +47,7 @@ def open_place(place: Place) -> Path | str | IO[bytes]:
 
 
 def read_place(text: str) -> Place:
-    """What an argument names: ``-`` is stdin, a text with ``://`` a URL, all else a file.
+    """The place that an argument names: ``-`` is stdin, a text with ``://`` a URL, all else a file.
 
     >>> read_place("-").name, read_place("a/b.csv").name, read_place("mysql://me:secret@host/stays").name
     ('stdin', 'b.csv', 'mysql://me:***@host/stays')

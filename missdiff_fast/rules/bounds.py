@@ -61,7 +61,7 @@ def bounds(rows: Rows, network: Network) -> dict[Name, tuple[np.ndarray, np.ndar
 
 
 def _linear(rule: Rule, rows: Rows) -> list[Linear]:
-    """What a rule wants of its columns; nothing if it is not linear in them.
+    """The bounds that a rule sets to its columns; none if it is not linear in them.
 
     Of columns with a resolution, a number that is to be less than another is so by the least difference of them. A
     limit of measurement such as ``<0.1`` is just below its number: columns with limits have no least difference.

@@ -164,7 +164,7 @@ class _Part:
     def cut(self, span: slice, seed: int) -> _Part:
         """Some of the rows, with another seed."""
         holes = None if self.holes is None else self.holes[span]
-        known = _take(self.known, np.arange(span.start, span.stop))
+        known = self.known.take(np.arange(span.start, span.stop))
         return replace(self, known=known, seed=seed, first_row=self.first_row + span.start, holes=holes)
 
 
@@ -259,7 +259,7 @@ def _settled_again(
     Cells that are known tell of structural holes, not these: what follows from that stays too.
     """
     holes = None if part.holes is None else part.holes.iloc[places]
-    known, rows = _take(part.known, places), drawn.iloc[places].copy(deep=False)  # with the residuals
+    known, rows = part.known.take(places), drawn.iloc[places].copy(deep=False)  # with the residuals
     for name in frame.columns:
         rows[name] = frame[name].iloc[places].array
     chosen = None if uniform is None else uniform[places]
@@ -275,12 +275,6 @@ def _put_rows(frame: pd.DataFrame, places: np.ndarray, rows: pd.DataFrame) -> pd
     for name in rows.columns:
         result[name] = put(result[name], places, rows[name].array)
     return result
-
-
-def _take(cells: TableCells, places: np.ndarray) -> TableCells:
-    """The cells of some rows."""
-    found = {name: column.take(places) for name, column in cells.found.items()}
-    return replace(cells, frame=cells.frame.iloc[places], found=found)
 
 
 def _warn(rules: Rules, rows: Rows) -> None:

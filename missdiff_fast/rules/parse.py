@@ -33,7 +33,7 @@ FORMS = (
 
 
 class _FaultError(Exception):
-    """What is wrong with a rule, as the rest of a sentence."""
+    """A fault of a rule, as the rest of a sentence."""
 
 
 def parse_rules(texts: object) -> list[Rule]:

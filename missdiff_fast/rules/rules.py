@@ -50,7 +50,7 @@ class Rules:
         return pd.DataFrame(rows, columns=["rule", "kind", "columns", "rows", "broken"])
 
     def state(self) -> list[dict[str, Any]]:
-        """What was learnt of each rule, as JSON; the texts are a parameter of the model."""
+        """The learnt properties of each rule, as JSON; the texts are a parameter of the model."""
         learnt: list[dict[str, Any]] = []
         for rule, rows, broken in zip(self.all, self.applied, self.broken, strict=True):
             learnt.append({"rows": rows, "broken": broken})

@@ -35,7 +35,7 @@ def with_relations(rules: Rules, relations: Relations) -> Network:
 
 
 def _expression(relation: Numeric) -> Expression:
-    """What a relation's column is computed as."""
+    """The formula of a relation, as an expression of a rule."""
     result: Expression = Number(relation.intercept)
     for coefficient, name in zip(relation.coefficients, relation.sources, strict=True):
         term: Expression = Call("log", (Variable(name),)) if relation.log else Variable(name)

@@ -23,7 +23,7 @@ _ENOUGH, _LEAST = 1000, 20  # rows that meet the conditions: where the draws sto
 
 @dataclass(frozen=True)
 class Condition:
-    """What a cell of a drawn row must be.
+    """A condition on the cells of one column in drawn rows.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Condition:
 
         Raises
         ------
-        ValueError
+        TypeError
             The ends of the range cannot be compared with the cells.
         """
         if self.numbers is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import numpy as np
 import pandas as pd
 
 from missdiff_fast.errors import DataError, DataTypeError, argument_error
@@ -76,6 +77,11 @@ class TableCells:
             found={name: cells for name, cells in self.found.items() if name not in names},
             refused={name: fault for name, fault in self.refused.items() if name not in names},
         )
+
+    def take(self, places: np.ndarray) -> TableCells:
+        """The cells of the rows at these places, int ``[M]``."""
+        found = {name: cells.take(places) for name, cells in self.found.items()}
+        return replace(self, frame=self.frame.iloc[places], found=found)
 
     def check(self) -> None:
         """Raise TypeError or ValueError that names all columns that could not be read, if there is one."""

@@ -101,7 +101,7 @@ def _write_metadata(model: MissDiff, path: Path) -> None:
 
 
 def describe(model: MissDiff) -> dict[str, Any]:
-    """What is known of a fitted model, for JSON."""
+    """The description of a fitted model, for JSON."""
     history, columns = model.history_, describe_columns(model)
     return {
         "preset": model.preset,

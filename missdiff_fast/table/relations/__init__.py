@@ -7,6 +7,15 @@ ward and its hospital, a time and its hour). A residual is one more continuous c
 
 from missdiff_fast.table.relations.relation import Determined, Numeric, Relation
 from missdiff_fast.table.relations.relations import Relations
-from missdiff_fast.table.relations.search import fields_of, find_relations
+from missdiff_fast.table.relations.search import MOST_COLUMNS, fields_of, find_relations, searched_rows
 
-__all__ = ["Determined", "Numeric", "Relation", "Relations", "fields_of", "find_relations"]
+__all__ = [
+    "MOST_COLUMNS",
+    "Determined",
+    "Numeric",
+    "Relation",
+    "Relations",
+    "fields_of",
+    "find_relations",
+    "searched_rows",
+]

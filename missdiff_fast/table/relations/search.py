@@ -16,7 +16,7 @@ from missdiff_fast.table.relations.relation import Numeric, Relation
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 
-_MOST_COLUMNS, _MOST_NUMERIC = 500, 200  # the first ones, among which relations are sought, and formulas
+MOST_COLUMNS, _MOST_NUMERIC = 500, 200  # the first ones, among which relations are sought, and formulas
 _MOST_READ = 32  # columns whose cells are in memory as float64 at a time
 _FORMULA_WORK, _FORMULA_ROWS = 20_000_000, (1_000, 3_000)  # as below, for formulas
 _WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that are searched, and the fewest and most rows
@@ -38,7 +38,7 @@ def find_relations(cells: TableCells, schema: Schema, coders: Mapping[Name, Code
     coders : mapping
         Name to coder.
     """
-    fields = fields_of(schema, coders)[:_MOST_COLUMNS]
+    fields = fields_of(schema, coders)[:MOST_COLUMNS]
     fields = [field for field in fields if field.exact]
     if len(fields) < 2:
         return []
@@ -56,13 +56,18 @@ def fields_of(schema: Schema, coders: Mapping[Name, Coder]) -> list[Field]:
     return found
 
 
+def searched_rows(num_rows: int, num_columns: int) -> np.ndarray:
+    """The numbers of the rows in which pairs of columns are compared, ascending: the fewer the more columns."""
+    least, most = _ROWS
+    number = min(num_rows, max(least, min(most, _WORK // num_columns**2)))
+    return np.sort(np.random.default_rng(0).choice(num_rows, number, replace=False))
+
+
 class _Search:
     def __init__(self, cells: TableCells, fields: list[Field]) -> None:
         self.fields, self._cells = fields, cells
         self._numbers: dict[int, np.ndarray] = {}
-        least, most = _ROWS
-        rows = min(len(cells), max(least, min(most, _WORK // len(fields) ** 2)))
-        self._rows = np.sort(np.random.default_rng(0).choice(len(cells), rows, replace=False))
+        self._rows = searched_rows(len(cells), len(fields))
         self.sample = np.column_stack([field.read(self._column(j).take(self._rows)) for j, field in enumerate(fields)])
 
     def run(self) -> list[Relation]:

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from missdiff_fast.table.columns import Coder
-from missdiff_fast.table.relations import fields_of
+from missdiff_fast.table.relations import MOST_COLUMNS, fields_of, searched_rows
 from missdiff_fast.table.relations.fields import Field
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.structural.hole import StructuralHole
 from missdiff_fast.table.table_cells import TableCells
 
-_MOST_COLUMNS = 500  # the first ones, among which sources are sought
-_WORK, _ROWS = 30_000_000, (1_000, 16_000)  # rows times squared columns that are searched, and the fewest and most rows
 _MOST_SOURCES, _MOST_TRIED = 3, 8  # of one column
 _KNOWN = 0.5  # the least share of rows in which a source is observed: what is seldom measured explains nothing
 _LEAST_ROWS = 10  # with a value of which the cell is always missing
@@ -29,9 +27,8 @@ def find_structural(cells: TableCells, schema: Schema, coders: Mapping[Name, Cod
 
     They are sought in some of the rows, the fewer the more columns there are, and tested on all rows. Sources are, of
     the first 500 columns that vary, those that at least half of the rows observe, not counting the rows in which the
-    source has a structural hole itself. A value of the source counts if
-    chance would hardly leave all its rows without the cell, where holes did not depend on the source. A column has up
-    to three sources, those that explain most first.
+    source has a structural hole itself. A value of the source counts if chance would hardly leave all its rows without
+    the cell, where holes did not depend on the source. A column has up to three sources, those that explain most first.
 
     Parameters
     ----------
@@ -42,14 +39,12 @@ def find_structural(cells: TableCells, schema: Schema, coders: Mapping[Name, Cod
     coders : mapping
         Name to coder.
     """
-    fields = fields_of(schema, coders)[:_MOST_COLUMNS]
+    fields = fields_of(schema, coders)[:MOST_COLUMNS]
     holed = [name for name in schema.names if cells.found[name].missing.any()]
     often = [field for field in fields if 1 - cells.found[field.name].missing.mean() >= _KNOWN]
     if not holed or not often:
         return []
-    least, most = _ROWS
-    number = min(len(cells), max(least, min(most, _WORK // max(len(fields), len(holed)) ** 2)))
-    rows = np.sort(np.random.default_rng(0).choice(len(cells), number, replace=False))
+    rows = searched_rows(len(cells), max(len(fields), len(holed)))
     numbers = {field: field.read(cells.found[field.name].take(rows)) for field in often}
     seen = ~np.column_stack([cells.found[name].missing[rows] for name in holed])
     pairs = len(often) * len(holed)
