@@ -48,7 +48,8 @@ class Case:
     """Rows to draw, and a network to draw them with."""
 
     def __init__(self, workload: Workload) -> None:
-        self.networks, self.workload = make_networks(workload.table.layout), workload.head(ROWS)
+        rows = min(ROWS, max(TILE, len(workload.rows) // 4))  # of a check's few rows one tile: they take a second each
+        self.networks, self.workload = make_networks(workload.table.layout), workload.head(rows)
         solver = SolverConfig()
         sigmas = karras_sigmas(solver.steps, solver.sigma_max, solver.sigma_min, solver.rho)
         self.x, self.sigmas = solver.sigma_max * self.workload.x, sigmas[:-1].float()

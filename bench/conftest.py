@@ -26,6 +26,7 @@ from gpu import summary
 from store import describe, facts
 from timing import (
     CHECK,
+    FEWEST_ROUNDS,
     FULL,
     IMPLEMENTATIONS,
     STATISTICS,
@@ -48,9 +49,14 @@ class Run:
     """Settings and state of a session."""
 
     settings: Settings
-    stored: Mapping[str, Any] | None  # the run to compare with
+    checks: Mapping[str, Any] | None  # by processor, the runs to compare with; None where nothing is compared
     card: CardRun | None = None
     native: dict[str, Callable[[], Any]] = field(default_factory=dict)  # what each op's rivals take turns with
+
+    @property
+    def stored(self) -> Mapping[str, Any] | None:
+        """The run of this processor to compare with."""
+        return (self.checks or {}).get(facts()["machine"]["processor"])
 
     @property
     def device(self) -> torch.device:
@@ -90,10 +96,10 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = replace(settings, **{name: number for name, number in changes.items() if number is not None})
     torch.set_num_threads(settings.threads)
     keep_memory()
-    stored = store.read(path).get("check") if check and not save else None
-    if check and not save and not stored:
+    checks = store.read(path).get("checks", {})
+    if check and not save and not checks:
         raise pytest.UsageError(f"{path} has no check to compare with: `make bench-save` on a quiet machine stores one")
-    config.stash[_RUN] = Run(settings, stored)
+    config.stash[_RUN] = Run(settings, checks if check and not save else None)
     config.pluginmanager.register(TimerOnCpu())
 
 
@@ -186,7 +192,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     run = request.config.stash[_RUN]
     if run.device.type == "cuda" and not _library.load_cuda():
         pytest.skip("missdiff_fast was installed without its CUDA kernels")
-    reason = why_incomparable(run.stored, run.facts()) if run.stored else ""
+    reason = "" if run.checks is None else why_incomparable(run.checks, run.facts())
     if reason:
         pytest.skip(f"the stored ratios do not compare: {reason}")
     return run
@@ -248,7 +254,10 @@ def time_on_cpu(
     native = run.native.get(op, function)
     warm_ups = take_turns(native, function, settings.warm_ups, settings.clock)
     beside = Stopwatch(native, settings.clock)
-    benchmark.pedantic(function, setup=beside, rounds=settings.rounds_of(sum(times[-1] for times in warm_ups)))
+    rounds = settings.rounds_of(sum(times[-1] for times in warm_ups))
+    if run.stored and native is function:
+        rounds = min(rounds, FEWEST_ROUNDS)  # a check compares the rounds that native takes beside its rivals
+    benchmark.pedantic(function, setup=beside, rounds=rounds)
     if native is function:
         return
     benchmark.extra_info["native"] = settings.statistic(beside.seconds)
@@ -302,8 +311,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("native against its rivals")
     write(describe())
     if run.stored:
-        other = "" if run.stored["machine"] == run.facts()["machine"] else " ANOTHER MACHINE:"
-        write(f"compared with{other} {describe(run.stored)}")
+        write(f"compared with {describe(run.stored)}")
     kind = STATISTICS[settings.statistic.__name__]
     write(f"{settings.rows:,} rows, 27 continuous columns and 46 of two categories; {kind} of rounds in turn")
     for line in as_lines(ops, run.stored):
@@ -312,6 +320,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         write(f"TOO SLOW: {line}", red=True)
     if config.getoption("--save-results"):
         path = config.getoption("--store")
-        name = "check" if config.getoption("--check") else "full"
-        store.write(path, {**store.read(path), name: {**run.facts(), "ops": ops}})
+        found, stored = {**run.facts(), "ops": ops}, store.read(path)
+        if config.getoption("--check"):
+            stored["checks"] = {**stored.get("checks", {}), found["machine"]["processor"]: found}
+        else:
+            stored["full"] = found
+        store.write(path, stored)
         write(f"written to {path}")

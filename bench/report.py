@@ -76,7 +76,7 @@ def blocks(
     return {
         "times": _measured(full, times),
         "roofline": _measured(full, roofline),
-        "check": _measured(runs.get("check", {}), check),
+        "check": _measured(runs.get("checks", {}), check),
         "profile": _measured(profile, functions),
         "symbols": _measured(profile, sampled),
         "scale": _measured(scales.get("scale", {}), scale),
@@ -123,10 +123,16 @@ def roofline(run: Run) -> str:
     return markdown_table(["", "work", "native", "the machine", "share"], rows) + f"\n\n{_conditions(run)}"
 
 
-def check(run: Run) -> str:
-    """The ratios that `make bench-check` holds a run to."""
-    rows = [[name, _number(found)] for entry, name in _entries(run) for found in entry["ratios"].values()]
-    return markdown_table(["", "rival / native"], rows) + f"\n\n{_conditions(run)}"
+def check(runs: Mapping[str, Run]) -> str:
+    """The ratios that `make bench-check` holds a run to, of each processor."""
+    return "\n\n".join(
+        markdown_table(
+            ["", "rival / native"],
+            [[name, _number(found)] for entry, name in _entries(run) for found in entry["ratios"].values()],
+        )
+        + f"\n\n{_conditions(run)}"
+        for run in runs.values()
+    )
 
 
 def functions(run: Run) -> str:

@@ -19,7 +19,7 @@ from missdiff_fast.ops._library import build_info
 from missdiff_fast.reproduce import environment
 
 RESULTS = Path(__file__).parent / "results"
-OPS = RESULTS / "ops_cpu.json"  # the runs "full" and "check" of `make bench-save`
+OPS = RESULTS / "ops_cpu.json"  # of `make bench-save`: the run "full", and "checks" by processor
 PROFILE = RESULTS / "profile.json"
 SCALE = RESULTS / "mimic_scale.json"
 CODEC = RESULTS / "codec_scale.json"

@@ -58,18 +58,22 @@ def test_a_check_passes_what_has_not_fallen_by_15_percent() -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"machine": {"processor": "Another", "cores": 64, "simd": "avx2"}, "commit": "fff"}, ""),
+        ({"machine": {"processor": "Some CPU", "cores": 64, "simd": "avx2"}, "commit": "fff"}, ""),
+        (
+            {"machine": {"processor": "Another", "cores": 2, "simd": "avx2"}},
+            "none is stored of Another, only of Some CPU; --save-results adds it",
+        ),
         ({"versions": {"torch": "2.13.0+cu130", "numpy": "9"}}, ""),
         ({"versions": {"torch": "2.14.0"}}, "torch was 2.13.0, here it is 2.14.0"),
         (
-            {"machine": {"simd": "avx512"}, "threads": 4},
+            {"machine": {"processor": "Some CPU", "simd": "avx512"}, "threads": 4},
             "SIMD was avx2, here it is avx512, threads was 1, here it is 4",
         ),
         ({"rows": 100}, "rows was 8192, here it is 100"),
     ],
 )
 def test_runs_compare_where_what_makes_a_ratio_is_the_same(changed: dict[str, Any], reason: str) -> None:
-    assert load("timing").why_incomparable(RUN, {**RUN, **changed}) == reason
+    assert load("timing").why_incomparable({"Some CPU": RUN}, {**RUN, **changed}) == reason
 
 
 FAKE = """
@@ -101,7 +105,8 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
     saved = check("--save-results")
     assert saved.returncode == 0, saved.stdout
     runs = json.loads(store.read_text())
-    ops = runs["check"]["ops"]
+    ((processor, of_processor),) = runs["checks"].items()
+    ops = of_processor["ops"]
     assert all(2 < entry["ratios"]["eager"] < 8 for entry in ops.values())
     ops["doctored"]["ratios"]["eager"] *= 2
     store.write_text(json.dumps(runs))
@@ -113,11 +118,15 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
     alone = check("-k", "eager", slowed=100_000)
     assert alone.returncode == 0
     assert "was not timed, so there is nothing to compare with" in alone.stdout
-    runs["check"]["machine"]["simd"] = "none such"
+    of_processor["machine"]["simd"] = "none such"
     store.write_text(json.dumps(runs))
     skipped = check(slowed=100_000)
     assert skipped.returncode == 0
     assert "the stored ratios do not compare: SIMD was none such" in skipped.stdout
+    store.write_text(json.dumps({"checks": {"Another": of_processor}}))
+    skipped = check(slowed=100_000)
+    assert skipped.returncode == 0
+    assert f"the stored ratios do not compare: none is stored of {processor}, only of Another" in skipped.stdout
 
 
 def test_the_pages_show_what_is_stored() -> None:

@@ -23,6 +23,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 _BLOCK = re.compile(r"^(?:<!-- not run: (?P<reason>.+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"^ {4}(?:\$ )?missdiff ([a-z].*)$", re.MULTILINE)
 
+_SMALL = {"blend.rows_per_feature": 0, "calibration.rounds": 0}  # settings of small models
+
 
 def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
@@ -46,16 +48,15 @@ def resolve(name: str) -> object:
 
 
 def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """The names that the page's code leaves, run in one go with small models: of ten steps, without calibration."""
+    """The names that the page's code leaves, run in one go with small models: of ten steps, without refinement and calibration."""
     monkeypatch.chdir(folder)
-    monkeypatch.setitem(MissDiff.__init__.__kwdefaults__, "steps", 10)
-    monkeypatch.setitem(
-        MissDiff.__init__.__kwdefaults__, "settings", {"blend.rows_per_feature": 0, "calibration.rounds": 0}
-    )
+    for name, small in {"steps": 10, "width": 32, "refine": 0, "settings": _SMALL}.items():
+        monkeypatch.setitem(MissDiff.__init__.__kwdefaults__, name, small)
     names: dict[str, object] = {}
     for code in blocks(page):
         code = code.replace('budget="20s"', "steps=10")  # a budget and steps would both set the length
         code = re.sub(r"\bsteps=\d{3,}", "steps=10", code).replace("refits=5", "refits=2")
+        code = code.replace("settings={", f"settings={{**{_SMALL}, ")
         exec(compile(code, name_of(page), "exec"), names)
     return names
 

@@ -76,7 +76,7 @@ def version_of(package: str) -> str | None:
 
 
 def processor() -> str:
-    """The processor's name.
+    """The processor's name; on Linux with its family and model, since a virtual machine may tell the brand alone.
 
     Examples
     --------
@@ -85,8 +85,12 @@ def processor() -> str:
     """
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    of_first = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    name = of_first.get("model name") or platform.processor() or platform.machine()
+    numbers = [
+        f"{word} {of_first[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in of_first
+    ]
+    return f"{name} ({' '.join(numbers)})" if numbers else name
 
 
 def output_of(*command: str) -> str:
