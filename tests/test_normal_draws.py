@@ -272,13 +272,13 @@ def test_known_cells_of_drawn_columns_stay() -> None:
 def _solved_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows are solved for in each call from now on."""
     counted: list[int] = []
-    solved = normal_draws._solved
+    solved = normal_draws.conditional
 
-    def counting(precision: torch.Tensor, x: torch.Tensor, *others: Any) -> torch.Tensor:
+    def counting(precision: torch.Tensor, x: torch.Tensor, *others: Any, **options: Any) -> torch.Tensor:
         counted.append(len(x))
-        return solved(precision, x, *others)
+        return solved(precision, x, *others, **options)
 
-    monkeypatch.setattr(normal_draws, "_solved", counting)
+    monkeypatch.setattr(normal_draws, "conditional", counting)
     return counted
 
 

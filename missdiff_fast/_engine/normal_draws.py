@@ -246,17 +246,18 @@ class _Chain:
 
     def sweep(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> None:
         """Draw the missing categories of each column in turn, then all missing numbers at once."""
-        x = self._drawn_categories(factors, uniform)
-        self.x = _solved(factors.precision, x, self._numbers(x), self._pull(factors, normal)) + factors.mean
+        x, C = self._drawn_categories(factors, uniform), len(factors.root)
+        numbers = _solved_numbers(factors, x, self.missing[:, :C], _pull(factors, normal))
+        self.x = torch.cat([numbers, x[:, C:]], 1) + factors.mean
 
     def sweep_apart(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
         """As `sweep`; the numbers' conditional means, and what was drawn about them, both ``[B, C]``."""
         x, C = self._drawn_categories(factors, uniform), len(factors.root)
-        missing, pull = self._numbers(x), self._pull(factors, normal)
-        centre = _solved(factors.precision, x, missing)
-        noise = _solved(factors.precision, torch.zeros_like(x), missing, pull)
-        self.x = centre + noise + factors.mean
-        return centre[:, :C] + factors.mean[:C], noise[:, :C]
+        missing = self.missing[:, :C]
+        centre = _solved_numbers(factors, x, missing)
+        noise = _solved_numbers(factors, torch.zeros_like(x), missing, _pull(factors, normal))
+        self.x = torch.cat([centre + noise, x[:, C:]], 1) + factors.mean
+        return centre + factors.mean[:C], noise
 
     def errors(self, factors: _Factors) -> Tensor:
         """Root mean square errors of the known numbers given all other cells, in the distribution's units: ``[C]``."""
@@ -271,7 +272,8 @@ class _Chain:
         x, first_time = self.x - factors.mean, self.fresh
         if first_time:
             # The means given the known cells, of categories too, begin the chain near its end.
-            x, self.fresh = _solved(factors.precision, torch.where(self.missing, 0.0, x), self.missing), False
+            known = torch.where(self.missing, 0.0, x)
+            x, self.fresh = conditional(factors.precision, known, self.missing, steps=_STEPS), False
         for g, (k, first, last) in enumerate(self.groups):
             hole, own = self.missing[:, first], slice(first, last)
             if first_time:
@@ -283,19 +285,23 @@ class _Chain:
             self.codes[:, k] = torch.where(hole, code.to(self.codes.dtype), self.codes[:, k])
         return x
 
-    def _numbers(self, x: Tensor) -> Tensor:
-        """The missing features that are numbers, bool ``[B, P]``."""
-        first = self.groups[0][1] if self.groups else x.shape[1]
-        return self.missing & (torch.arange(x.shape[1], device=x.device) < first)
 
-    def _pull(self, factors: _Factors, normal: Tensor) -> Tensor:
-        """Normal rows whose covariance is the precision of the numbers; 0 elsewhere: ``[B, P]``."""
-        C = len(factors.root)
-        return torch.nn.functional.pad(normal[:, :C] @ factors.root.T, (0, len(factors.mean) - C))
+def _pull(factors: _Factors, normal: Tensor) -> Tensor:
+    """Normal rows whose covariance is the precision of the numbers, ``[B, C]``."""
+    C = len(factors.root)
+    return normal[:, :C] @ factors.root.T
 
 
-def _solved(precision: Tensor, x: Tensor, missing: Tensor, pull: Tensor | None = None) -> Tensor:
-    return conditional(precision, x, missing, pull, steps=_STEPS)
+def _solved_numbers(factors: _Factors, x: Tensor, missing: Tensor, pull: Tensor | None = None) -> Tensor:
+    """The numbers of rows ``[B, P]`` of mean 0, the missing ones solved for given all other features: ``[B, C]``.
+
+    See `conditional`; only the numbers' block of the precision is multiplied in each of its steps.
+    """
+    C = len(factors.root)
+    told = x[:, C:] @ factors.precision[C:, :C]
+    return conditional(
+        factors.precision[:C, :C], x[:, :C], missing, -told if pull is None else pull - told, steps=_STEPS
+    )
 
 
 def _groups(layout: Layout) -> list[tuple[int, int, int]]:
