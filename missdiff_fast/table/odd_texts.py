@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from missdiff_fast.table.date_forms import is_date_or_time
 from missdiff_fast.table.dates import DATE, DURATION
 from missdiff_fast.table.limits import is_limit, read_texts
 
@@ -62,7 +63,7 @@ def texts_among_numbers(counts: Mapping[str, int], decimal: str | None = None) -
     """
     odd, plain, words, like_numbers = dict[str, int](), 0, 0, 0
     for text, count in counts.items():
-        if looks_numeric(text) or DATE.fullmatch(text) or DURATION.fullmatch(text):
+        if looks_numeric(text) or DATE.fullmatch(text) or DURATION.fullmatch(text) or is_date_or_time(text):
             plain, like_numbers = plain + 1, like_numbers + count
             continue
         odd[text] = count
