@@ -19,7 +19,7 @@ from missdiff_fast.table import TableCells, read_frame
 from missdiff_fast.table.aside import TREATMENTS, Asides
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.columns import are_whole
-from missdiff_fast.table.date_forms import is_local, is_of_family
+from missdiff_fast.table.date_writing import is_local, is_of_family
 from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
 from missdiff_fast.table.identifiers import looks_like_date, words

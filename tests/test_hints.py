@@ -119,7 +119,8 @@ def test_marks_among_numbers(warned) -> None:
     read, kept = warned(text)
     assert read == (
         "t.csv: '?' in 2 cells of 2 columns ('a', 'b'); '-' in 1 cell of column 'd', among numbers or dates, were read "
-        "as missing; if they are values, read the columns as text, string_columns=['a', 'b', 'd']"
+        "as missing; if they are values, read the columns as text, string_columns=['a', 'b', 'd'], or, if they are "
+        "missing in columns of text, too, name them, missing_values=['?', '-']"
     )
     assert kept == (
         "t.csv holds '?' in 1 cell of column 'c': such texts are categories, and so are the numbers or dates beside "
@@ -134,7 +135,8 @@ def test_marks_among_numbers(warned) -> None:
 def test_many_marks_are_cut_short(warned) -> None:
     names, first = "a,b,c,d,e", "?,?,?,?,1"
     rows = "\n".join(
-        f"{'uvw'[i % 3]},u,v,{'vw'[i % 2]},{mark}" for i, mark in enumerate(["low", "2", "3", "4", "5", "6", "7", "n.d.", "lost"])
+        f"{'uvw'[i % 3]},u,v,{'vw'[i % 2]},{mark}"
+        for i, mark in enumerate(["low", "2", "3", "4", "5", "6", "7", "n.d.", "lost"])
     )
     marks, words = warned(f"{names}\n{first}\n{rows}\nu,u,v,w,high\n")
     assert "'?' in 4 cells of 4 columns ('a', 'b', 'c', ...): such" in marks

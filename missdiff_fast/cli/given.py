@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.table.date_forms import example, is_local, read_as
+from missdiff_fast.table.date_writing import example, is_local, read_as
 from missdiff_fast.table.dates import ISO_DATE
 from missdiff_fast.table.given import in_dtype
 from missdiff_fast.table.limits import is_limit

@@ -9,16 +9,8 @@ import pandas as pd
 
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do, Pass, Remedy
-from missdiff_fast.table.date_forms import (
-    Written,
-    find_form,
-    is_local,
-    order_of,
-    split,
-    to_iso,
-    to_nanoseconds,
-    unpadded_alike,
-)
+from missdiff_fast.table.date_forms import Written, find_form, split, to_iso, to_nanoseconds, unpadded_alike
+from missdiff_fast.table.date_writing import is_local, order_of
 from missdiff_fast.table.dates import parse_dates
 from missdiff_fast.table.schema import Name
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.table.date_forms import is_local, is_of_family, write_in
+from missdiff_fast.table.date_writing import is_local, is_of_family, write_in
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
 # What a person may write for pandas: other dates that it parses depend on the clock ("now", "13:30") or on the country

@@ -134,22 +134,12 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
         texts = parse(rounded, rounded)
         whole = [name for name in rounded if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
         frame[whole] = texts[whole]
-    if options.date_order not in (None, "day", "month"):
-        order = options.date_order
-        raise argument_error("date_order", f"must be 'day' or 'month', got {order!r}", order)
     forms: dict[Hashable, str] = {}
     for name in frame.columns:
         frame[name], form = _tidied(frame[name], (*empty_texts[name], *markers), decimal, parse=name not in strings)
         if form:
             forms[name] = form
-    again = read_text_columns(
-        frame,
-        source,
-        decimal=decimal,
-        date_order=options.date_order,
-        known_forms=options.known_forms,
-        as_text=strings | kept,
-    )
+    again = read_text_columns(frame, source, decimal=decimal, options=options, as_text=strings | kept)
     forms |= again.forms
     for marked, marks in again.marks.items():
         empty_texts[marked], missing[marked] = (*empty_texts[marked], *marks), [*missing[marked], *marks]

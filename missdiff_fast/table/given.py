@@ -12,7 +12,7 @@ import pandas as pd
 from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do
-from missdiff_fast.table.date_forms import is_local, read_as
+from missdiff_fast.table.date_writing import is_local, read_as
 from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text, with_columns
 from missdiff_fast.table.schema import Column, check_frame

@@ -13,7 +13,7 @@ from missdiff_fast.errors import DataError, DataTypeError, Structured
 from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Pass, Remedy, RenameColumns
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.censored import Censored
-from missdiff_fast.table.date_forms import is_of_family
+from missdiff_fast.table.date_writing import is_of_family
 from missdiff_fast.table.dtypes import Dtype
 
 Name = str | int

@@ -5,12 +5,13 @@ The reader of text leaves such columns as they are written; here they are read, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.errors import argument_error
 from missdiff_fast.table.date_forms import split
 from missdiff_fast.table.date_reading import Texts, read_local_dates
 from missdiff_fast.table.dates import DATE, DURATION, read_dates
@@ -19,6 +20,7 @@ from missdiff_fast.table.limits import is_limit, read_texts
 from missdiff_fast.table.literals import read_numbers, with_room
 from missdiff_fast.table.odd_texts import looks_numeric
 from missdiff_fast.table.schema import Name
+from missdiff_fast.table.sources import ReadOptions
 from missdiff_fast.table.usual_marks import is_usual_mark, warn_of_usual_marks
 
 _FIRST = 50  # observed cells that tell whether a column may be one of these
@@ -44,8 +46,7 @@ def read_text_columns(
     source: str,
     *,
     decimal: str = ".",
-    date_order: str | None = None,
-    known_forms: Mapping[str, str] | None = None,
+    options: ReadOptions | None = None,
     as_text: Collection[Name] = (),
 ) -> ReadAgain:
     """Read dates, times of day and numbers from columns of texts; the frame is changed.
@@ -61,12 +62,16 @@ def read_text_columns(
         The file's name, for warnings.
     decimal : str
         The decimal mark.
-    date_order : {"day", "month"}, optional
-        What stands first in dates such as ``01/02/2022``, where no cell tells it.
-    known_forms : mapping, optional
-        The columns that are known to hold numbers, with "", or dates, with their form.
+    options : ReadOptions, optional
+        Of these, ``date_order`` is what stands first in dates such as ``01/02/2022`` where no cell tells it, and
+        ``known_forms`` names the columns that are known to hold numbers, with "", or dates, with their form.
     as_text : collection of str or int
         Columns that are not read.
+
+    Raises
+    ------
+    ValueError
+        ``date_order`` is neither "day" nor "month".
 
     Examples
     --------
@@ -74,7 +79,10 @@ def read_text_columns(
     >>> read_text_columns(frame, "t.csv").forms, frame["seen"].dt.month.tolist()
     ({'seen': 'D.M.YYYY', 'at': 'h:mm'}, [8, 9])
     """
-    known = dict(known_forms or {})
+    options = options or ReadOptions()
+    order, known = options.date_order, options.known_forms
+    if order not in (None, "day", "month"):
+        raise argument_error("date_order", f"must be 'day' or 'month', got {order!r}", order)
     found: dict[Name, Texts] = {}
     marks: dict[Name, dict[str, int]] = {}
     forms: dict[Hashable, str] = {}
@@ -98,7 +106,7 @@ def read_text_columns(
             found[name] = Texts(rest, known.get(str(name), ""))
             if odd:
                 marks[name] = odd
-    dates, local = read_local_dates(found, source, date_order)
+    dates, local = read_local_dates(found, source, order)
     for one, values in dates.items():
         frame[one] = _taken(frame[one], list(found[one].counts), values)
     marks = {name: odd for name, odd in marks.items() if name not in found or name in dates}

@@ -13,7 +13,7 @@ import pandas as pd
 
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
-from missdiff_fast.table.date_forms import is_local
+from missdiff_fast.table.date_writing import is_local
 from missdiff_fast.table.dates import as_text, forms_of
 from missdiff_fast.table.dtypes import family_of
 from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted, splitter

@@ -45,8 +45,11 @@ def warn_of_usual_marks(found: Mapping[Name, Mapping[str, int]], source: str) ->
     problem = f"{source}: {each}{more}, among numbers or dates, {'were' if len(often) > 1 else 'was'} read as missing"
     columns = [str(name) for name in found]
     goal = f"read the column{'s' if len(columns) > 1 else ''} as text,"
-    remedy = Pass("string_columns", columns, goal=goal, when="if they are values")
-    warn(DataWarning("usual marks", problem, columns=list(found), value=often, remedy=remedy, joint="; "))
+    remedies = [
+        Pass("string_columns", columns, goal=goal, when="if they are values"),
+        Pass("missing_values", often, goal="name them,", when="if they are missing in columns of text, too"),
+    ]
+    warn(DataWarning("usual marks", problem, columns=list(found), value=often, remedy=remedies, joint="; "))
 
 
 def _told(text: str, counts: Mapping[Name, int]) -> str:
