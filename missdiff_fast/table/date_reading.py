@@ -28,10 +28,13 @@ class Texts:
         How many cells have each.
     known_form : str
         The form that the column is known to have, or "".
+    cells : sequence, optional
+        What `missdiff_fast.table.date_forms.split` gives for each text, if it was asked already.
     """
 
     counts: Mapping[str, int]
     known_form: str = ""
+    cells: Sequence[Written | None] | None = None
 
 
 @dataclass
@@ -99,7 +102,8 @@ def read_local_dates(
 
 def _alike(name: Name, texts: Texts, doubts: _Doubts) -> tuple[list[Written], set[str]] | None:
     """The cells of a column that are all written alike, and the orders in which all are dates; None if they are not."""
-    found = {text: split(text) for text in texts.counts}
+    cells = [split(text) for text in texts.counts] if texts.cells is None else texts.cells
+    found = dict(zip(texts.counts, cells, strict=True))
     own = [cell for cell in found.values() if cell is not None]
     if not own:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -117,30 +118,38 @@ def _with_detail(form: str, clock: np.ndarray) -> str:
 
 def _write(day: str, seconds: int, part: int, form: str) -> str:
     """A date as ISO 8601 and a time since midnight in a form."""
-    year, month, date = day.split("-") if day else ("", "", "")
-    hour, half = seconds // 3600, ""
-    if re.search("AM", form, re.IGNORECASE):
-        hour, half = hour % 12 or 12, "PM" if hour >= 12 else "AM"
-    name = MONTHS[int(month) - 1] if month else ""
+    template, decimals, halved = _template(form)
+    year, month, date = map(int, day.split("-")) if day else (0, 0, 0)
+    hour = seconds // 3600
+    half = "PM" if hour >= 12 else "AM"
+    return template.format(
+        YYYY=year,
+        M=month,
+        D=date,
+        h=(hour % 12 or 12) if halved else hour,
+        m=seconds // 60 % 60,
+        s=seconds % 60,
+        part=part // 10 ** (9 - decimals),
+        half=half,
+        small=half.lower(),
+        name=MONTHS[month - 1],
+        Name=MONTHS[month - 1].title(),
+        NAME=MONTHS[month - 1].upper(),
+    )
 
-    def fill(token: re.Match[str]) -> str:
-        match token[0]:
-            case "YYYY":
-                return year
-            case "DD" | "D":
-                return date if token[0] == "DD" else str(int(date))
-            case "MM" | "M":
-                return month if token[0] == "MM" else str(int(month))
-            case "hh" | "h":
-                return f"{hour:02}" if token[0] == "hh" else str(hour)
-            case "mm":
-                return f"{seconds // 60 % 60:02}"
-            case "ss":
-                return f"{seconds % 60:02}"
-            case "AM" | "am":
-                return half if token[0] == "AM" else half.lower()
-            case zeros if zeros[0] == "0":
-                return f"{part:09}"[: len(zeros)]
-        return name.upper() if token[0].isupper() else name.title() if token[0].istitle() else name
 
-    return _TOKEN.sub(fill, form)
+@lru_cache(maxsize=64)
+def _template(form: str) -> tuple[str, int, bool]:
+    """A form for `str.format`; how many decimals of a second it has, and whether hours end at 12."""
+    fields = {"Mon": "{Name}", "MON": "{NAME}", "mon": "{name}", "AM": "{half}", "am": "{small}", "YYYY": "{YYYY:04}"}
+    decimals = 0
+
+    def field(token: re.Match[str]) -> str:
+        nonlocal decimals
+        text = token[0]
+        if text[0] == "0":
+            decimals = len(text)
+            return f"{{part:0{decimals}}}"
+        return fields.get(text) or f"{{{text[0]}{':02' if len(text) == 2 else ''}}}"
+
+    return _TOKEN.sub(field, form), decimals, form.endswith(("AM", "am"))

@@ -102,8 +102,10 @@ def read_text_columns(
         if odd and (read := _read_rest(column, list(rest), decimal)) is not None:
             frame[name], marks[name] = read[0], odd
             forms |= {name: read[1]} if read[1] else {}
-        elif rest and all(split(text) is not None or DATE.fullmatch(text) for text in rest):
-            found[name] = Texts(rest, known.get(str(name), ""))
+            continue
+        cells = [split(text) for text in rest]
+        if rest and all(cell is not None or DATE.fullmatch(text) for text, cell in zip(rest, cells, strict=True)):
+            found[name] = Texts(rest, known.get(str(name), ""), cells)
             if odd:
                 marks[name] = odd
     dates, local = read_local_dates(found, source, order)
