@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -62,11 +63,15 @@ class Written(NamedTuple):
 
     def orders(self) -> tuple[str, ...]:
         """The orders in which this may be a date: ``"day"`` (first) or ``"month"``; none if it can be no date."""
-        day, month = int(self.day), int(self.month)
-        fits = {"day": 1 <= day <= 31 and 1 <= month <= 12, "month": 1 <= day <= 12 and 1 <= month <= 31}
-        if self.style not in ("/", "-"):
-            fits["month"] = False
-        return tuple(order for order, fit in fits.items() if fit)
+        return _orders(self.day, self.month, self.style in ("/", "-"))
+
+
+@lru_cache(maxsize=4096)
+def _orders(first: str, second: str, open_: bool) -> tuple[str, ...]:
+    """The orders in which two numbers may be day and month; unless the order is open, the first is the day."""
+    day, month = int(first), int(second)
+    fits = {"day": 1 <= day <= 31 and 1 <= month <= 12, "month": open_ and 1 <= day <= 12 and 1 <= month <= 31}
+    return tuple(order for order, fit in fits.items() if fit)
 
 
 def split(text: str) -> Written | None:
