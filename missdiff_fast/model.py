@@ -38,7 +38,7 @@ from missdiff_fast.rules import Rules, keep_drawn, keep_imputed, learn_rules, lo
 from missdiff_fast.table import Codec, EncodedTable, TableCells
 from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.conditions import Condition, cells_that_meet, split_conditions
-from missdiff_fast.table.given import given_frame, in_learnt_dtypes, without_order
+from missdiff_fast.table.given import given_frame, in_learnt_dtypes, read_given_dates, without_order
 from missdiff_fast.table.holes import Holes
 from missdiff_fast.table.limit_notes import warn_of_limits
 from missdiff_fast.table.schema import check_frame
@@ -768,6 +768,7 @@ class MissDiff(Parameters):
         """The known part of rows to be drawn, and the cells of its learnt columns."""
         # Without an order of their own, because the result has the learnt order.
         frame = without_order(to_pandas(given_frame(num_rows, given, self.columns_))[0])
+        frame = read_given_dates(frame, self.codec_.schema)
         return frame, self.codec_.read(self.asides_.learnt(frame), partial=True)
 
     def _meeting(

@@ -19,6 +19,8 @@ from missdiff_fast.table import TableCells, read_frame
 from missdiff_fast.table.aside import TREATMENTS, Asides
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.columns import are_whole
+from missdiff_fast.table.date_writing import is_local, is_of_family
+from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS
 from missdiff_fast.table.identifiers import looks_like_date, words
 from missdiff_fast.table.learning import learn_columns
@@ -183,6 +185,9 @@ def make_plan(parameters: Parameters, frame: pd.DataFrame, dtype: Callable[[Name
             column = replace(column)  # its caches are freed with it
             distinct = len(column.distinct[0])
             warnings += _warnings(name, column, treatment)
+        form = forms_of(frame).get(name, "")
+        if column is not None and is_local(form) and is_of_family(form, column.family):
+            warnings.append(f"{'times of day' if column.family == 'timedelta' else 'dates'} written as {form}")
         warnings += notes.get(name, [])
         kind = dtype(name, str(frame[name].dtype))
         planned.append(PlannedColumn(name, kind, missing, distinct, treatment, tuple(warnings)))

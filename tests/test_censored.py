@@ -354,9 +354,13 @@ def test_a_file_with_a_decimal_comma(tmp_path: Path, capsys: Any) -> None:
 
 def test_other_texts_are_named_alone(tmp_path: Path, capsys: Any) -> None:
     data, saved = tmp_path / "t.csv", tmp_path / "m"
+    data.write_text(FILE.replace("\n3,0.80", "\n3,§"))
+    _, said = run(capsys, "fit", data, "-o", saved, *QUICK, "--drop", "id")
+    assert "holds '§' in 1 cell of column 'crp'" in said
+    assert "'<0.5'" not in said
+    _, said = run(capsys, "fit", data, "-o", saved, *QUICK, "--drop", "id", "--missing-values", "§")
+    assert "column 'crp' holds '<0.5'" in said
     data.write_text(FILE.replace("\n3,0.80", "\n3,?"))
     _, said = run(capsys, "fit", data, "-o", saved, *QUICK, "--drop", "id")
-    assert "holds '?' in 1 cell of column 'crp'" in said
-    assert "'<0.5'" not in said
-    _, said = run(capsys, "fit", data, "-o", saved, *QUICK, "--drop", "id", "--missing-values", "?")
+    assert "'?' in 1 cell of column 'crp', among numbers or dates, was read as missing" in said
     assert "column 'crp' holds '<0.5'" in said

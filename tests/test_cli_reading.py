@@ -119,10 +119,10 @@ class TestReading:
         data.write_text("X1,X2\nage,stay\n" + "1,2\n3,4\n" * 3)
         assert main([str(arg) for arg in fit]) == 0
         assert "the line before it is not, pass --skip-rows 1, or, if it holds units" in capsys.readouterr().err
-        data.write_text("a,b\n" + '1,2\n3,"not done, why"\n2,?\n4,5\n6,7\n8,9\n')
+        data.write_text("a,b\n" + '1,2\n3,"not done, why"\n2,§\n4,5\n6,7\n8,9\n')
         assert main([str(arg) for arg in fit]) == 0
         marks, words, *_ = capsys.readouterr().err.splitlines()
-        assert marks.endswith("if they stand for missing cells, name them, --missing-values '?'")
+        assert marks.endswith("if they stand for missing cells, name them, --missing-values '§'")
         assert "name them, --missing-values 'not done, why', or, if they are codes, read the column as text, " in words
         data.write_text("id,x,hadm id\n" + "".join(f"{7 * i},{i % 9},{9 * i}\n" for i in range(120)))
         assert main([str(arg) for arg in fit]) == 0
@@ -141,7 +141,7 @@ class TestReading:
         )
         assert "column 'y' has no observed cell" in warning
         assert "frame" not in warning
-        data.write_text("day,x\n" + "".join(f"{i // 28 + 1}/{i % 28 + 1}/2024,{i}\n" for i in range(140)) * 2)
+        data.write_text("day,x\n" + "".join(f"2024 {i // 28 + 1} {i % 28 + 1},{i}\n" for i in range(140)) * 2)
         assert refused(capsys, *fit, "--max-categories", "100").endswith(
             "'day' (140 > 100) has too many categories: drop the column, --drop 'day'; if it holds dates, write them "
             "as 2024-02-29; or raise --max-categories"

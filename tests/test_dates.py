@@ -131,7 +131,10 @@ def test_times_of_which_only_some_have_a_zone_are_told(tmp_path: Path) -> None:
         frame = read_table(path)
     assert frame["t"].tolist() == ["2024-03-30T12:00:00Z", "2024-03-31T12:00:00"]
     path.write_text("t,n\n2024-03-30T12:00:00Z,1\nunknown,2\n2024-03-31T12:00:00Z,3\n")
-    with pytest.warns(UserWarning, match="holds 'unknown' in "):
+    with pytest.warns(UserWarning, match="'unknown' in 1 cell of column 't', among numbers or dates, was read as"):
+        assert read_table(path)["t"].isna().tolist() == [False, True, False]
+    path.write_text(path.read_text().replace("unknown", "later"))
+    with pytest.warns(UserWarning, match="holds 'later' in "):
         read_table(path)
 
 

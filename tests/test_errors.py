@@ -26,6 +26,7 @@ ARGUMENTS = {
     "missing_values": ["?", "--", "it's"],
     "string_columns": ["zip code"],
     "keep_na_columns": ["land"],
+    "date_order": "day",
     "target": "columns",
     "device": "cpu",
     "backend": "reference",
@@ -54,7 +55,7 @@ REMEDIES: list[remedies.Remedy] = [
     *(remedies.Convert(to) for to in remedies.CONVERSIONS),
 ]
 PARSERS = next(action for action in build_parser()._actions if action.dest == "command").choices
-SETTING = re.compile(r"--[a-z][a-z-]*(?:[ =](?:'(?:[^']|'\\'')*'(?!\w)|\d+|columns|cpu|reference))?")
+SETTING = re.compile(r"--[a-z][a-z-]*(?:[ =](?:'(?:[^']|'\\'')*'(?!\w)|\d+|columns|cpu|reference|day))?")
 
 
 def wording(command: str) -> Wording:

@@ -74,8 +74,8 @@ def test_a_header_read_as_data(warned) -> None:
 
 
 def test_texts_among_dates(warned) -> None:
-    (found,) = warned("d,n\n2024-01-05,1\nunknown,2\n2024-01-06,3\n2024-01-07 10:30,4\n")
-    assert found.startswith("t.csv holds 'unknown' in 1 cell of column 'd': such texts are categories, ")
+    (found,) = warned("d,n\n2024-01-05,1\nlater,2\n2024-01-06,3\n2024-01-07 10:30,4\n")
+    assert found.startswith("t.csv holds 'later' in 1 cell of column 'd': such texts are categories, ")
 
 
 def test_cells_that_make_texts_of_dates_or_numbers(warned) -> None:
@@ -116,23 +116,29 @@ def test_leading_zeros(warned) -> None:
 
 def test_marks_among_numbers(warned) -> None:
     text = "a,b,c,d\n1,?,x,1\n2,2,y,2\n?,3,?,3\n4,4,x,-\n"
-    (found,) = warned(text)
-    assert found == (
-        "t.csv holds '?' in 3 cells of 3 columns ('a', 'b', 'c'); '-' in 1 cell of column 'd': such texts are "
-        "categories, and so are the numbers or dates beside them; if they stand for missing cells, name them, "
-        "missing_values=['?', '-']"
+    read, kept = warned(text)
+    assert read == (
+        "t.csv: '?' in 2 cells of 2 columns ('a', 'b'); '-' in 1 cell of column 'd', among numbers or dates, were read "
+        "as missing; if they are values, read the columns as text, string_columns=['a', 'b', 'd'], or, if they are "
+        "missing in columns of text, too, name them, missing_values=['?', '-']"
+    )
+    assert kept == (
+        "t.csv holds '?' in 1 cell of column 'c': such texts are categories, and so are the numbers or dates beside "
+        "them; if they stand for missing cells, name them, missing_values=['?']"
     )
     (left,) = warned(text, missing_values=["?"])
-    assert left.startswith("t.csv holds '-' in 1 cell of column 'd': ")
+    assert left.startswith("t.csv: '-' in 1 cell of column 'd', among numbers or dates, was read as missing; ")
+    assert warned(text, string_columns=["a", "b", "c", "d"]) == []
     assert warned(text, missing_values=["?", "-"]) == []
 
 
 def test_many_marks_are_cut_short(warned) -> None:
     names, first = "a,b,c,d,e", "?,?,?,?,1"
     rows = "\n".join(
-        f"{i},{i},{i},{i},{mark}" for i, mark in enumerate(["low", "2", "3", "4", "5", "6", "7", "n.d.", "lost"])
+        f"{'uvw'[i % 3]},u,v,{'vw'[i % 2]},{mark}"
+        for i, mark in enumerate(["low", "2", "3", "4", "5", "6", "7", "n.d.", "lost"])
     )
-    marks, words = warned(f"{names}\n{first}\n{rows}\n10,11,12,13,high\n")
+    marks, words = warned(f"{names}\n{first}\n{rows}\nu,u,v,w,high\n")
     assert "'?' in 4 cells of 4 columns ('a', 'b', 'c', ...): such" in marks
     assert "'high' in 1 cell of column 'e'; 'lost' in 1 cell" in words
     assert "; and 1 more: such" in words

@@ -47,7 +47,7 @@ def kind(path: Path) -> str:
 @pytest.mark.parametrize("decimals", [1, 4])
 @pytest.mark.parametrize(
     "odd",
-    [["~5"], ["#REF!"], ["*"], ["<LOD"], ["#DIV/0!"], ["3.2*"], ["V45", "V46"], ["--", "it's", "~0.1"]],
+    [["~5"], ["#REF!"], ["§"], ["<LOD"], ["#DIV/0!"], ["3.2*"], ["V45", "V46"], ["--", "it's", "~0.1"]],
     ids=" ".join,
 )
 def test_texts_are_named_and_the_advice_works(tmp_path: Path, capsys: Any, odd: list[str], decimals: int) -> None:

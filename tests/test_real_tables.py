@@ -49,7 +49,7 @@ def days(column: str, **options: Any) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 
 DATA = r"the first line holds .* read as data: .* if it is the header, pass header=True"
-UNMARKED = r"holds '\?' in .*missing_values=\['\?'\]"
+UNMARKED = r"'\?' in .*missing_values=\['\?'\]"
 
 CASES = [
     Case("adult/adult.data.gz", QUESTION_MARKS, warned=DATA),

@@ -25,7 +25,7 @@ _OPTIONS = {
 }
 """Options that are not named as their argument is."""
 
-_AS_WRITTEN = {"fit": "--categorical", "evaluate": "--categorical", "mask": "--keep"}
+_AS_WRITTEN = {"fit": "--categorical", "plan": "--categorical", "evaluate": "--categorical", "mask": "--keep"}
 """The option by which a command reads a column as text."""
 
 _TABLES = {"real": "REAL", "real_train": "REAL", "synthetic": "SYNTHETIC", "train": "SYNTHETIC", "test": "TEST"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.date_writing import example, is_local, read_as
 from missdiff_fast.table.dates import ISO_DATE
 from missdiff_fast.table.given import in_dtype
 from missdiff_fast.table.limits import is_limit
@@ -109,7 +110,8 @@ def _parse(codec: Codec, column: Column, value: str, text: str) -> object:
             return _category(codec.category_values(column.name), value)
         parsed = _value(column, value)
     except (ValueError, OverflowError) as error:
-        reason = f"{value!r} is no {_NOUNS[column.family]}" if column.kind != "categorical" else str(error)
+        noun = _NOUNS[column.family] + (f" or {example(column.form)}" if is_local(column.form) else "")
+        reason = f"{value!r} is no {noun}" if column.kind != "categorical" else str(error)
         raise ValueError(f"--given {text!r}: {reason} (column {column.name!r})") from error
     try:
         in_dtype(pd.Series([parsed], name=column.name, dtype=object), column)
@@ -156,6 +158,8 @@ def _value(column: Column, text: str) -> object:
     family = column.family
     if column.censored is not None and is_limit(text.strip()):
         return text.strip()
+    if is_local(column.form) and (own := read_as(text.strip(), column.form)) is not None:
+        return own
     if family == "integer":
         return int(_plain(text))
     if family == "float":

@@ -38,6 +38,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--query", metavar="SQL", help="what to read from a database: a SELECT statement")
     group.add_argument("--separator", metavar="CHAR", help="separator of a CSV file")
     group.add_argument("--decimal", metavar="CHAR", help="decimal mark of a CSV file")
+    group.add_argument(
+        "--date-order",
+        metavar="day|month",
+        choices=("day", "month"),
+        help="what stands first in dates of a CSV file such as 01/02/2024, where no cell of the column tells it",
+    )
     group.add_argument("--encoding", metavar="NAME", help="encoding of a CSV file")
     heading = group.add_mutually_exclusive_group()
     heading.add_argument(

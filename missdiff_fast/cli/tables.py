@@ -26,7 +26,7 @@ from missdiff_fast.table.text_writing import Rewriter, warn_of_empty_texts, writ
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import IO
 
     from missdiff_fast.model import MissDiff
@@ -69,7 +69,7 @@ def read(
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
     """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64."""
-    return _read(args, missing_values, string_columns, (), keep_blank_rows)[0]
+    return _read(args, missing_values, string_columns, (), keep_blank_rows, {})[0]
 
 
 def read_to_rewrite(
@@ -79,9 +79,10 @@ def read_to_rewrite(
     *,
     keep_na_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
+    known_forms: Mapping[str, str] | None = None,
 ) -> tuple[pd.DataFrame, Rewriter | AsRead | None]:
     """The table of `read`, and what writes its cells as the file has them."""
-    frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows)
+    frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows, known_forms or {})
     if written is None or isinstance(written, AsRead):
         return frame, written
     suffix = find_suffix(args.data if isinstance(args.data, Path) else None, args.format)
@@ -94,6 +95,7 @@ def _read(
     string_columns: Collection[str],
     keep_na_columns: Collection[str],
     keep_blank_rows: bool,
+    known_forms: Mapping[str, str],
 ) -> Reading:
     check_input(args.data)
     # Columns that are copied or left out cause no warnings.
@@ -110,6 +112,8 @@ def _read(
             string_columns=string_columns,
             keep_na_columns=[*args.keep_na, *keep_na_columns, *unread],
             keep_blank_rows=keep_blank_rows,
+            date_order=args.date_order,
+            known_forms=known_forms,
             sheet=args.sheet,
             query=args.query,
         )

@@ -1,7 +1,8 @@
 """Dates, times and durations as text: how they are read, and written again in the form that they were read in.
 
 The *form* of a column of dates is a text such as ``"0000-00-00T00:00:00.000Z"``: its most detailed cell with zeros for
-digits and a plus for the sign of the zone. Forms travel in ``frame.attrs``, so that a frame's CSV file has them too.
+digits and a plus for the sign of the zone. `missdiff_fast.table.date_forms` has those of other dates and of times of
+day. Forms travel in ``frame.attrs``, so that a frame's CSV file has them too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from missdiff_fast.table.date_writing import is_local, is_of_family, write_in
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
 # What a person may write for pandas: other dates that it parses depend on the clock ("now", "13:30") or on the country
@@ -167,8 +170,10 @@ def count_instant(text: str, family: str, unit: str, zone: tzinfo | None = None)
         return None
 
 
-def as_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the dates that have a form as texts, for text files; the frame itself is not changed.
+def as_text(frame: pd.DataFrame, *, durations_only: bool = False) -> pd.DataFrame:
+    """The frame with the dates and times that have a form as texts, for text files; the frame itself is not changed.
+
+    With ``durations_only`` dates stay what they are, for files that hold these, but no times of day.
 
     Examples
     --------
@@ -177,6 +182,8 @@ def as_text(frame: pd.DataFrame) -> pd.DataFrame:
     ['2024-02-29T10:00:00', nan]
     """
     forms = {name: form for name, form in forms_of(frame).items() if form and name in frame.columns}
+    if durations_only:
+        forms = {name: form for name, form in forms.items() if is_of_family(form, "timedelta")}
     if not forms or not frame.columns.is_unique:
         return frame
     frame = frame.copy(deep=False)
@@ -196,6 +203,10 @@ def write_dates(column: pd.Series, form: str) -> pd.Series:
     ['2024-02-29T10:00:30']
     """
     zoned = isinstance(column.dtype, pd.DatetimeTZDtype)
+    if is_local(form):
+        return (
+            column if zoned or column.dtype.kind != ("m" if form.startswith("h") else "M") else write_in(column, form)
+        )
     plain, _, _ = form[10:].partition("+")
     zone = form[10 + len(plain) :] or ("Z" if form.endswith("Z") else "")
     if column.dtype.kind != "M" or zoned != bool(zone):

@@ -25,6 +25,7 @@ from missdiff_fast.table.na_words import keep_na_words
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sniffing import decode_text, find_decimal, find_separator
 from missdiff_fast.table.sources import ReadOptions, Source, refuse_twice
+from missdiff_fast.table.text_columns import read_text_columns
 from missdiff_fast.table.text_rows import (
     WHITESPACE,
     Rows,
@@ -138,6 +139,10 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
         frame[name], form = _tidied(frame[name], (*empty_texts[name], *markers), decimal, parse=name not in strings)
         if form:
             forms[name] = form
+    again = read_text_columns(frame, source, decimal=decimal, options=options, as_text=strings | kept)
+    forms |= again.forms
+    for marked, marks in again.marks.items():
+        empty_texts[marked], missing[marked] = (*empty_texts[marked], *marks), [*missing[marked], *marks]
     frame = _without_empty_columns(frame, widths, rows, header, source)
     columns = list(frame.columns)
 

@@ -12,6 +12,9 @@ import pandas as pd
 from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do
+from missdiff_fast.table.date_writing import is_local, read_as
+from missdiff_fast.table.dates import DATE
+from missdiff_fast.table.dtypes import holds_text, with_columns
 from missdiff_fast.table.schema import Column, check_frame
 
 
@@ -78,6 +81,8 @@ def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
     dtype = learnt.dtype
     if learnt.censored is not None:
         return learnt.censored.cast(column)
+    if is_local(learnt.form) and column.dtype == object:
+        column = _from_texts(column, learnt.form)
     if learnt.family in ("date", "datetime") and (column.dtype == object or column.dtype != dtype):
         column = _of_family(column, learnt)
     if column.dtype == dtype:
@@ -97,6 +102,36 @@ def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
         remedy = Do("round it" if fraction else "give one that it holds")
         raise DataError("reach", problem, columns=[learnt.name], value=value, remedy=remedy)
     return cast
+
+
+def read_given_dates(frame: pd.DataFrame, schema: Iterable[Column]) -> pd.DataFrame:
+    """Given values, with dates and times of day for texts that write them in their column's form or in ISO 8601.
+
+    Examples
+    --------
+    >>> column = Column("seen", "continuous", np.dtype("M8[ns]"), "datetime", form="DD.MM.YYYY")
+    >>> read_given_dates(pd.DataFrame({"seen": ["27.8.2022", "2022-08-28"]}), [column])["seen"].dt.day.tolist()
+    [27, 28]
+    """
+    local = {column.name: column.form for column in schema if is_local(column.form) and column.name in frame.columns}
+    read = {name: _from_texts(frame[name], form) for name, form in local.items() if holds_text(frame[name].dtype)}
+    return with_columns(frame, read)
+
+
+def _from_texts(column: pd.Series, form: str) -> pd.Series:
+    """A column in which texts that are dates or times of day are such."""
+    cells = [_from_text(cell, form) for cell in column.astype(object)]
+    return pd.Series(cells, index=column.index, name=column.name)
+
+
+def _from_text(cell: object, form: str) -> object:
+    """A date or time of day that is a text of its column's form, or of ISO 8601; all others as they are."""
+    if not isinstance(cell, str):
+        return cell
+    read = read_as(cell.strip(), form)
+    return (
+        pd.Timestamp(cell.strip()) if read is None and DATE.fullmatch(cell.strip()) else cell if read is None else read
+    )
 
 
 def _of_family(column: pd.Series, learnt: Column) -> pd.Series:

@@ -11,6 +11,7 @@ from pandas.api.types import infer_dtype
 
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
+from missdiff_fast.table.date_forms import is_date_or_time
 from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.identifiers import are_identifiers
@@ -176,7 +177,7 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
     for name in frame.columns:
         at = frame[name].first_valid_index() if holds_text(frame[name].dtype) else None
         first = "" if at is None else frame[name][at]
-        if not isinstance(first, str) or not (looks_numeric(first) or DATE.fullmatch(first)):
+        if not isinstance(first, str) or not (looks_numeric(first) or DATE.fullmatch(first) or is_date_or_time(first)):
             continue  # most columns of text end here, at little cost
         kind, cells = find_unheld(frame[name].dropna().unique().tolist(), decimal)
         if cells:

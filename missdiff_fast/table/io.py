@@ -36,6 +36,7 @@ def read_table(
     string_columns: Collection[str] = (),
     keep_na_columns: Collection[str] = (),
     keep_blank_rows: bool = False,
+    date_order: str | None = None,
 ) -> pd.DataFrame:
     r"""Read a table.
 
@@ -52,7 +53,13 @@ def read_table(
     rows, except in a table of a single column, where they are missing cells unless they end the file. Columns of ISO
     8601 dates or times, all or none with a zone (``2024-02-29``, ``2024-02-29 13:30:00``,
     ``2024-02-29T13:30:00.5+01:00``), and of durations as pandas writes them (``3 days 12:00:00``) are read as such;
-    times of several offsets from UTC are in UTC. `write_table` writes such dates in the form that they were read in.
+    times of several offsets from UTC are in UTC. So are columns of dates such as ``29.02.2024`` (the day first),
+    ``29/02/2024`` or ``29-02-2024`` (in the order that a day after the 12th tells, here or in another column written
+    alike; else they stay texts, with a warning), ``2024/02/29``, ``29-Feb-2024`` and ``29FEB2024``, each with a time or
+    without, and of times of day such as ``14:05``, which are durations since midnight. `write_table` writes dates and
+    times in the form that they were read in. Dates with years of two digits stay texts, with a warning.
+    Texts that usually mark a missing cell, such as ``?``, ``-``, ``.`` or ``unknown``, are missing in a column whose
+    other cells are all numbers, dates or times; a warning tells it.
     Identifiers with leading zeros are strings. Thousands separators are not recognised: a column with them is strings.
     Whole numbers with missing cells are float64, or where that would round them Int64 or UInt64; those beyond 64 bits
     are strings.
@@ -117,6 +124,8 @@ def read_table(
         are texts. (Where pandas takes ``keep_default_na=False`` for all columns.)
     keep_blank_rows : bool
         Of text: whether rows of empty cells at the end of the file are rows too, as they are elsewhere.
+    date_order : {"day", "month"}, optional
+        Of text: what stands first in dates such as ``01/02/2024`` in a column of which no cell tells it.
 
     Raises
     ------
@@ -149,6 +158,7 @@ def read_table(
         string_columns=string_columns,
         keep_na_columns=keep_na_columns,
         keep_blank_rows=keep_blank_rows,
+        date_order=date_order,
         sheet=sheet,
         query=query,
     )

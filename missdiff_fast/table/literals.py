@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.date_forms import split, to_iso
 from missdiff_fast.table.dates import DATE, are_partly_zoned, has_zone, parse_dates
 
 EXACT = 2**53  # from here on float64 cannot represent all whole numbers
@@ -78,7 +79,16 @@ def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
             bare = [text for text in texts if not has_zone(text)]
             return "a time without a zone among times with one", bare
         return "no date from 1678 to 2261", lost
+    cells = [split(text) for text in texts]
+    if all(cell is not None and cell.style != "time" and not cell.is_short for cell in cells):
+        return "no date from 1678 to 2261", [text for text in texts if not _is_any_date(text)]
     return "", []
+
+
+def _is_any_date(text: str) -> bool:
+    """Whether a text is a date in one of the orders that it may have."""
+    written = split(text)
+    return written is not None and not parse_dates([to_iso(written, one) for one in written.orders()]).isna().all()
 
 
 def large_number(text: str) -> int | float | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from missdiff_fast.table.date_forms import is_date_or_time
 from missdiff_fast.table.dates import DATE, DURATION
 from missdiff_fast.table.limits import is_limit, read_texts
 
 MOST_NAMED = 12  # a column of more such texts is not mended by naming each
 SHOWN = 3
 _NUMBER = r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?"
+_RATIO = re.compile(r"\d+:\d+", re.ASCII)
 _NOTE = re.compile(rf"([<>]=?|[≤≥~≈])\s*{_NUMBER}|{_NUMBER}\s*[*+!^†‡]+", re.IGNORECASE)
 
 
@@ -61,8 +63,11 @@ def texts_among_numbers(counts: Mapping[str, int], decimal: str | None = None) -
     {'#REF!': 1}
     """
     odd, plain, words, like_numbers = dict[str, int](), 0, 0, 0
+    # Among ratios and titres, such as 1:80, those like 1:40 are no times of day.
+    ratios = any(_RATIO.fullmatch(text) and not is_date_or_time(text) for text in counts)
     for text, count in counts.items():
-        if looks_numeric(text) or DATE.fullmatch(text) or DURATION.fullmatch(text):
+        local = is_date_or_time(text) and not (ratios and _RATIO.fullmatch(text))
+        if looks_numeric(text) or DATE.fullmatch(text) or DURATION.fullmatch(text) or local:
             plain, like_numbers = plain + 1, like_numbers + count
             continue
         odd[text] = count

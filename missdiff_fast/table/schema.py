@@ -13,6 +13,7 @@ from missdiff_fast.errors import DataError, DataTypeError, Structured
 from missdiff_fast.remedies import Adjust, CapCategories, Convert, Do, Drop, MakeFrame, Pass, Remedy, RenameColumns
 from missdiff_fast.table.cells import RefusedError
 from missdiff_fast.table.censored import Censored
+from missdiff_fast.table.date_writing import is_of_family
 from missdiff_fast.table.dtypes import Dtype
 
 Name = str | int
@@ -35,7 +36,8 @@ class Column:
     parsed : bool
         Whether the frame held its numbers as strings among which missing values were marked.
     form : str
-        The form of its dates in the text file that the frame was read from (see `missdiff_fast.table.dates`), else "".
+        The form of its dates or times of day in the text file that the frame was read from (see
+        `missdiff_fast.table.dates`), else "".
     censored : Censored, optional
         How its cells are written, if some are limits such as ``<0.1``; ``dtype`` is then that of the numbers.
     """
@@ -108,11 +110,11 @@ class Schema:
         return {column.name: column.form for column in self.columns if column.form}
 
     def with_forms(self, forms: Mapping[Hashable, str]) -> Schema:
-        """The schema with the forms of its columns of dates; those of other columns are passed over."""
-        dates = ("datetime", "zoned")
+        """The schema with the forms of its columns of dates and times; those of other columns are passed over."""
+        own = {column.name: forms.get(column.name, "") for column in self.columns}
         return Schema(
             tuple(
-                replace(column, form=forms.get(column.name, "") if column.family in dates else "")
+                replace(column, form=own[column.name] if is_of_family(own[column.name], column.family) else "")
                 for column in self.columns
             )
         )

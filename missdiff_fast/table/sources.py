@@ -6,7 +6,7 @@ import lzma
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -94,6 +94,8 @@ class ReadOptions:
     string_columns: Collection[str] = ()
     keep_na_columns: Collection[str] = ()
     keep_blank_rows: bool = False
+    date_order: str | None = None
+    known_forms: Mapping[str, str] = field(default_factory=dict)  # see `missdiff_fast.table.text_columns`
     sheet: str | None = None
     query: str | None = None
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
+from missdiff_fast.table.date_writing import is_local
 from missdiff_fast.table.dates import as_text, forms_of
 from missdiff_fast.table.dtypes import family_of
 from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted, splitter
@@ -242,7 +243,7 @@ class Rewriter:
 
 def _shortened(times: pd.Series, form: str) -> pd.Series:
     """Times as text without zone, each no longer than its column's form if nothing is lost by it."""
-    if not form or not _is_text(times) or "Z" in form or "+" in form:
+    if not form or is_local(form) or not _is_text(times) or "Z" in form or "+" in form:
         return times
     length = len(form)
     return times.map(lambda text: text[:length] if not text[length:].strip("T:.0") else text, na_action="ignore")

@@ -82,7 +82,10 @@ def run(args: argparse.Namespace) -> None:
     codes = [name for name in strings if not set(MISSING_TEXTS).isdisjoint(_texts(model.codec_, name))]
     strings += [str(name) for name in model.asides_.texts()]
     marks = [*markers(args.missing_values), *model.missing_values]
-    frame, rewriter = read_to_rewrite(args, marks, [*strings, *args.keep], keep_na_columns=codes, keep_blank_rows=True)
+    forms = {str(column.name): column.form for column in model.codec_.schema if column.family != "string"}
+    frame, rewriter = read_to_rewrite(
+        args, marks, [*strings, *args.keep], keep_na_columns=codes, keep_blank_rows=True, known_forms=forms
+    )
     kept = known(args.keep, frame, "--keep")
     table = frame.drop(columns=kept)
     extra = [column for column in table.columns if column not in set(model.columns_)]

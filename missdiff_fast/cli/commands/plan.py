@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """The options that 'missdiff fit' needs to read the table in the same way."""
-    reading = ("missing-values", "keep-na", "separator", "decimal", "encoding", "skip-rows", "skip-line")
+    reading = ("missing-values", "keep-na", "separator", "decimal", "date-order", "encoding", "skip-rows", "skip-line")
     names = ("format", "sheet", "query", *reading, "preset", "categorical", "drop", "max-categories")
     actions = {name: args.options[f"--{name}"] for name in names}
     given = {name: getattr(args, action.dest) for name, action in actions.items()}

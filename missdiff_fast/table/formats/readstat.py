@@ -15,6 +15,7 @@ import pandas as pd
 
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do, Give
+from missdiff_fast.table.dates import as_text
 from missdiff_fast.table.dtypes import family_of
 from missdiff_fast.table.formats.base import OTHER_FILE, Format, require, unheld
 from missdiff_fast.table.literals import EXACT
@@ -94,6 +95,7 @@ def write(frame: pd.DataFrame, path: Path) -> None:
 def _write(frame: pd.DataFrame, path: Path, labels: dict[str, Any]) -> None:
     pyreadstat = require("pyreadstat", _EXTRA, _WHAT)
     suffix = path.suffix.lower()
+    frame = as_text(frame, durations_only=True)
     columns = {name: _as_written(frame[name], suffix) for name in frame.columns}
     arguments = labels | ({"compress": True} if suffix == ".zsav" else {})
     try:
