@@ -107,6 +107,16 @@ def add_structural(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_plain(parser: argparse._ActionsContainer) -> None:
+    """Add the option that writes text in one way, whatever the model was fitted to."""
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="write text with commas, decimal points, a header and UTF-8 (default: as the file is written that fit "
+        "read; another kind of OUT, such as .tsv, has its own separator)",
+    )
+
+
 def add_rules(parser: argparse.ArgumentParser) -> None:
     """Add the option of rules, which a file of options calls ``rules``."""
     parser.add_argument(

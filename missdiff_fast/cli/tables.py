@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
@@ -16,13 +17,16 @@ from missdiff_fast.cli.places import Elsewhere, Place, open_place
 from missdiff_fast.errors import Text
 from missdiff_fast.table.atomic import check_writable, write_atomically
 from missdiff_fast.table.dates import forms_of, with_forms
+from missdiff_fast.table.dialect import Dialect, with_dialect
+from missdiff_fast.table.files import UTF_8, Encoding
 from missdiff_fast.table.formats import TEXT, find_suffix, writable
 from missdiff_fast.table.formats.database import file_of
-from missdiff_fast.table.io import read_written, write_any, write_text
+from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_delimited
+from missdiff_fast.table.io import read_written, warn_of_encoding, write_any, write_text
 from missdiff_fast.table.limit_reading import decimal_of, with_decimal
 from missdiff_fast.table.literals import are_whole_texts, whole_numbers
 from missdiff_fast.table.sources import AsRead, ReadOptions
-from missdiff_fast.table.text_writing import Rewriter, warn_of_empty_texts, write_delimited
+from missdiff_fast.table.text_writing import Rewriter
 
 if TYPE_CHECKING:
     import argparse
@@ -68,8 +72,14 @@ def read(
     *,
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
-    """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64."""
-    return _read(args, missing_values, string_columns, (), keep_blank_rows)[0]
+    """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64.
+
+    The dialect of text is noted in the frame (`missdiff_fast.table.dialect.dialect_of`).
+    """
+    frame, written = _read(args, missing_values, string_columns, (), keep_blank_rows)
+    if written is None or isinstance(written, AsRead):
+        return frame
+    return with_dialect(frame, Dialect.of(frame, written(), _suffix(args)))
 
 
 def read_to_rewrite(
@@ -84,8 +94,12 @@ def read_to_rewrite(
     frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows)
     if written is None or isinstance(written, AsRead):
         return frame, written
-    suffix = find_suffix(args.data if isinstance(args.data, Path) else None, args.format)
-    return frame, Rewriter(frame, written(), suffix)
+    return frame, Rewriter(frame, written(), _suffix(args))
+
+
+def _suffix(args: argparse.Namespace) -> str:
+    """The suffix of the kind of file that ``args.data`` is."""
+    return find_suffix(args.data if isinstance(args.data, Path) else None, args.format)
 
 
 def _read(
@@ -190,19 +204,25 @@ def _is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def write(frame: pd.DataFrame, path: Path | None) -> None:
-    """Write a table to a file, or as CSV to stdout."""
-    if path is None or _is_bare(path) or not writable(path)[0].holds_empty_texts:
+def is_text(path: Path | None) -> bool:
+    """Whether a table goes there as delimited text."""
+    return path is None or _is_bare(path) or writable(path)[0] is TEXT
+
+
+def write(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> None:
+    """Write a table to a file, or as CSV to stdout; text in a dialect."""
+    if is_text(path) or not (path is not None and writable(path)[0].holds_empty_texts):
         warn_of_empty_texts(frame)
-    write_quietly(frame, path)
+    write_quietly(frame, path, dialect)
 
 
-def write_quietly(frame: pd.DataFrame, path: Path | None) -> None:
+def write_quietly(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> None:
     """Write a table as `write` does, without a warning of empty texts."""
     if path is None or _is_bare(path):
-        _write_text(path, lambda stream: write_delimited(frame, stream))
+        own = dialect.to(".csv")
+        _write_text(path, lambda stream: write_delimited(frame, stream, own), own.encoding)
     else:
-        write_any(frame, path)
+        write_any(frame, path, dialect)
 
 
 def rewrite(
@@ -212,6 +232,7 @@ def rewrite(
     *,
     as_written: Collection[str] = (),
     keep_missing: bool = False,
+    dialect: Dialect = PLAIN,
 ) -> None:
     """Write a table as `write` does, with the cells of the file that it was read from as that has them.
 
@@ -225,6 +246,8 @@ def rewrite(
         What `read_to_rewrite` gave.
     as_written, keep_missing
         As of `Rewriter.write`.
+    dialect : Dialect
+        That of text, where the table was not read from text.
     """
     kind, target = (TEXT, ".csv") if path is None or _is_bare(path) else writable(path)
     if isinstance(rewriter, AsRead) and path is not None and target in rewriter.suffixes:
@@ -233,14 +256,14 @@ def rewrite(
             rewriter.write(frame, temporary)
         return
     if not isinstance(rewriter, Rewriter) or kind is not TEXT:
-        write(frame, path)
+        write(frame, path, dialect)
         return
     separator = rewriter.separator(target)
 
     def write_cells(stream: IO[str]) -> None:
         rewriter.write(frame, stream, separator, as_written=as_written, keep_missing=keep_missing)
 
-    _write_text(path, write_cells)
+    _write_text(path, write_cells, rewriter.encoding)
 
 
 def _is_bare(path: Path) -> bool:
@@ -248,27 +271,60 @@ def _is_bare(path: Path) -> bool:
     return _is_stream(path) and not path.suffix
 
 
-def _write_text(path: Path | None, write_cells: Callable[[IO[str]], None]) -> None:
+def _write_text(path: Path | None, write_cells: Callable[[IO[str]], None], encoding: Encoding = UTF_8) -> None:
     """Let a function write text to a file, a device or, for None, stdout."""
     if path is None:
-        _write_to_stdout(write_cells)
+        _write_to_stdout(write_cells, encoding)
     elif _is_bare(path):
-        with open(path, "w", encoding="utf-8", newline="") as stream:
+        encoding = _sufficient(encoding, write_cells, path.name)
+        with open(path, "w", encoding=encoding.name, newline="") as stream:
+            stream.write("\ufeff" * encoding.mark)
             write_cells(stream)
     else:
-        write_text(path, write_cells)
+        write_text(path, write_cells, encoding)
 
 
-def _write_to_stdout(write_cells: Callable[[IO[str]], None]) -> None:
-    """Write a table as CSV; before writing, raise UserError if stdout's encoding lacks one of its characters."""
-    encoding = sys.stdout.encoding
-    if encoding and encoding.lower() not in ("utf-8", "utf8"):
+def _sufficient(encoding: Encoding, write_cells: Callable[[IO[str]], None], target: str) -> Encoding:
+    """The encoding, or UTF-8, with a warning, if it lacks a character that a function writes."""
+    if encoding.name != "utf-8":
         try:
-            with open(os.devnull, "w", encoding=encoding, errors=sys.stdout.errors) as nowhere:
-                write_cells(nowhere)
+            _write_nowhere(write_cells, encoding.name)
+        except UnicodeEncodeError as error:
+            warn_of_encoding(error, encoding, target)
+            return UTF_8
+    return encoding
+
+
+def _write_nowhere(write_cells: Callable[[IO[str]], None], encoding: str, errors: str | None = None) -> None:
+    """Raise UnicodeEncodeError if an encoding lacks one of the characters that a function writes."""
+    with open(os.devnull, "w", encoding=encoding, errors=errors) as nowhere:
+        write_cells(nowhere)
+
+
+def _write_to_stdout(write_cells: Callable[[IO[str]], None], encoding: Encoding = UTF_8) -> None:
+    """Write a table as CSV, in stdout's encoding if that is a terminal or the other is plain UTF-8.
+
+    Before writing, raise UserError if stdout's encoding lacks one of its characters.
+    """
+    raw = getattr(sys.stdout, "buffer", None)
+    if encoding != UTF_8 and raw is not None and not sys.stdout.isatty():
+        encoding = _sufficient(encoding, write_cells, "stdout")
+        sys.stdout.flush()
+        stream = io.TextIOWrapper(raw, encoding=encoding.name, newline="")
+        try:
+            stream.write("\ufeff" * encoding.mark)
+            write_cells(stream)
+            stream.flush()
+        finally:
+            stream.detach()  # stdout stays open
+        return
+    own = sys.stdout.encoding
+    if own and own.lower() not in ("utf-8", "utf8"):
+        try:
+            _write_nowhere(write_cells, own, sys.stdout.errors)
         except UnicodeEncodeError as error:
             raise UserError(
-                f"stdout is encoded as {encoding}, which lacks {error.object[error.start]!r} of the table; write it to "
+                f"stdout is encoded as {own}, which lacks {error.object[error.start]!r} of the table; write it to "
                 "a file (-o FILE), or set PYTHONIOENCODING=utf-8"
             ) from error
     write_cells(sys.stdout)
