@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
         say,
         write_quietly,
     )
-    from missdiff_fast.evaluate.report import format_report, report
+    from missdiff_fast.evaluate.report import format_report, report_details, worst
 
     if (args.test is None) != (args.target is None):
         raise UserError("--test TEST and --target COL go together: rows to test on, and the column to predict")
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
         holes = int(real.isna().any(axis=1).sum())
         if holes:
             say(args, f"{args.data}: {holes:,} rows with missing cells are not used to choose settings")
-    found = report(
+    found, details = report_details(
         real,
         synthetic,
         test=test,
@@ -142,9 +142,9 @@ def run(args: argparse.Namespace) -> None:
         precision_recall=args.precision_recall,
     )
     if args.json:
-        print_json({"measures": records(found)})
+        print_json({"measures": records(found), **{name: records(one) for name, one in worst(details).items()}})
     else:
-        show(format_report(found))
+        show(format_report(found, details))
     if args.output is not None:
         write_quietly(found, args.output)
 
