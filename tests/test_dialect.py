@@ -199,6 +199,18 @@ class TestOptions:
             old for old in before if not old.startswith(b";")
         ]
 
+    @pytest.mark.parametrize("name", ["mark", "UTF-16"])
+    def test_impute_and_mask_keep_the_encoding(
+        self, fitted: dict[str, tuple[Path, Path]], name: str, tmp_path: Path
+    ) -> None:
+        data, model = fitted[name]
+        out = tmp_path / f"o{data.suffix}"
+        assert main(["impute", str(model), str(data), "-o", str(out)]) == 0
+        assert out.read_bytes()[:20] == data.read_bytes()[:20]
+        assert read(out, name)[1].encoding == FILES[name][2].encoding
+        assert main(["mask", str(data), "--ratio", "0.1", "--seed", "0", "-o", str(out)]) == 0
+        assert out.read_bytes()[:20] == data.read_bytes()[:20]
+
     @pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", None])
     def test_characters_that_the_encoding_lacks(self, name: str | None, tmp_path: Path, capfdbinary: Any) -> None:
         frame = pd.DataFrame({"größe": [1.5, None], "ort": ["Köln", "Жук"]})
@@ -246,9 +258,17 @@ class TestMissingCells:
         assert s == {"", "a", "b"}
         assert not x & {"", "-999"}
 
+    def test_a_code_is_no_hole(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("x,country\n" + "NA,DE\n1.5,NA\n2.5,FR\n" * 9)
+        frame, written = read_written(tmp_path / "t.csv", ReadOptions(keep_na_columns=["country"]))
+        assert callable(written)
+        dialect = Dialect.of(frame, written())
+        assert (dialect.hole_of("x"), dialect.hole_of("country"), dialect.hole_of("other")) == ("NA", "", "NA")
+
     def test_quotes_around_every_cell(self, tmp_path: Path) -> None:
         (tmp_path / "t.csv").write_text('"a";"b"\n"1,5";"NA"\n"2,5";"x"\n"";"y"\n')
-        frame, dialect = read(tmp_path / "t.csv", "")
+        with pytest.warns(DataWarning, match="'NA' once in column 'b', in quotes"):
+            frame, dialect = read(tmp_path / "t.csv", "")
         assert dialect.quoted == ("a", "b")
         stream = io.StringIO()
         write_delimited(frame, stream, dialect)

@@ -107,13 +107,13 @@ def add_structural(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_plain(parser: argparse._ActionsContainer) -> None:
-    """Add the option that writes text in one way, whatever the model was fitted to."""
+def add_plain(parser: argparse._ActionsContainer, default: str) -> None:
+    """Add the option that writes text in one way; ``default`` says in which it is written otherwise."""
     parser.add_argument(
         "--plain",
         action="store_true",
-        help="write text with commas, decimal points, a header and UTF-8 (default: as the file is written that fit "
-        "read; another kind of OUT, such as .tsv, has its own separator)",
+        help=f"write text with commas, decimal points, a header and UTF-8 (default: as {default} is written, but with "
+        "the separator that OUT's name tells, as .tsv does)",
     )
 
 

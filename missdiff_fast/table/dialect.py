@@ -19,7 +19,7 @@ from missdiff_fast.table.files import DELIMITED, UTF_8, Encoding
 from missdiff_fast.table.text_rows import WHITESPACE
 
 PLAIN_KINDS = (".csv", ".txt", ".data")  # kinds of files that may have any separator
-_CELLS = 1_000_000  # looked at, of as many of the first rows
+_CELLS = 200_000  # looked at, of as many of the first rows
 _LEAST_ROWS = 100
 _DIALECT = "missdiff_fast.dialect"
 _ENDS = {"\n": "LF", "\r\n": "CR LF", "\r": "CR"}
@@ -87,19 +87,18 @@ class Dialect:
         columns = list(zip(*islice(written.rows(), most), strict=True))
         quoted, missing = list[str](), dict[str, str]()
         for name, fields, (_, cells) in zip(frame.columns, columns, frame.iloc[:most].items(), strict=False):
-            holes = Counter[str]()
-            quotes, bare = False, False
-            for one, is_hole in zip(fields, cells.isna().tolist(), strict=True):
-                if is_hole:
-                    holes[one.strip()] += 1
-                elif is_quoted(one):
-                    quotes = True
-                else:
-                    bare = True
-            if quotes and not bare:
+            counts = Counter(zip(fields, cells.isna().tolist(), strict=True))
+            quotes = {is_quoted(one) for one, is_hole in counts if not is_hole}
+            if quotes == {True}:
                 quoted.append(str(name))
+            holes = Counter[str]()
+            for (one, is_hole), count in counts.items():
+                if is_hole:
+                    holes[one.strip()] += count
             if holes:
                 missing[str(name)] = holes.most_common(1)[0][0]
+            elif any(one.strip() in MISSING_TEXTS for one, _ in counts):
+                missing[str(name)] = ""  # where NA is a code, it is no hole
         # A mark such as -999, which the user named, may be a value in another column.
         known = Counter(text for text in missing.values() if content(text).strip() in MISSING_TEXTS)
         hole = known.most_common(1)[0][0] if known else ""

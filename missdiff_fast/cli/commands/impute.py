@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     parser.add_argument("--seed", metavar="N", type=int, help="seed of the draws")
     add_json(common, "what was filled")
     add_reading(parser)
-    add_plain(parser)
+    add_plain(parser, "DATA, or if that is no text, the text file that fit read")
     add_structural(parser)
     add_device(parser)
     add_quiet(common)

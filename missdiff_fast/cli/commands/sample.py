@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         type=int,
         help="draws the same rows again (default: the seed of fit, if it had one)",
     )
-    add_plain(parser)
+    add_plain(parser, "the text file that fit read")
     add_structural(parser)
     add_json(common, "what was written")
     add_device(parser)
