@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import sys
@@ -14,15 +13,15 @@ import pandas as pd
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
 from missdiff_fast.cli.places import Elsewhere, Place, open_place
+from missdiff_fast.cli.text_output import is_bare, is_stream, write_cells_to
 from missdiff_fast.errors import Text
 from missdiff_fast.table.atomic import check_writable, write_atomically
 from missdiff_fast.table.dates import forms_of, with_forms
 from missdiff_fast.table.dialect import Dialect, with_dialect
-from missdiff_fast.table.files import UTF_8, Encoding
 from missdiff_fast.table.formats import TEXT, find_suffix, writable
 from missdiff_fast.table.formats.database import file_of
 from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_delimited
-from missdiff_fast.table.io import read_written, warn_of_encoding, write_any, write_text
+from missdiff_fast.table.io import read_written, write_any
 from missdiff_fast.table.limit_reading import decimal_of, with_decimal
 from missdiff_fast.table.literals import are_whole_texts, whole_numbers
 from missdiff_fast.table.sources import AsRead, ReadOptions
@@ -30,7 +29,7 @@ from missdiff_fast.table.text_writing import Rewriter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
     from typing import IO
 
     from missdiff_fast.model import MissDiff
@@ -49,7 +48,7 @@ def check_output(path: Path, *inputs: Place) -> None:
         raise UserError("-o - is stdout, to which only sample, impute and mask write; give the name of a file")
     if path.is_dir():
         raise UserError(f"-o {path} is a folder; give the name of a file")
-    if _is_stream(path):
+    if is_stream(path):
         return
     files = [file_of(one.url) if isinstance(one, Elsewhere) else one for one in inputs]
     for source in [file for file in files if file is not None]:
@@ -187,7 +186,7 @@ def check_table_output(path: Path | None, *inputs: Place) -> None:
         check_stdout()
         return
     check_output(path, *inputs)
-    if path.suffix or not _is_stream(path):
+    if path.suffix or not is_stream(path):
         writable(path)
 
 
@@ -197,16 +196,9 @@ def check_stdout() -> None:
         raise UserError("stdout is closed, and the result goes there; leave it open, or redirect it to a file (> FILE)")
 
 
-def _is_stream(path: Path) -> bool:
-    """Whether a path is a device or a pipe, such as /dev/stdout (even if that is redirected to a file)."""
-    if path.as_posix() in ("/dev/stdout", "/dev/stderr") or path.parent.as_posix() == "/dev/fd":
-        return True
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
 def is_text(path: Path | None) -> bool:
     """Whether a table goes there as delimited text."""
-    return path is None or _is_bare(path) or writable(path)[0] is TEXT
+    return path is None or is_bare(path) or writable(path)[0] is TEXT
 
 
 def write(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> None:
@@ -218,9 +210,9 @@ def write(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> N
 
 def write_quietly(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> None:
     """Write a table as `write` does, without a warning of empty texts."""
-    if path is None or _is_bare(path):
+    if path is None or is_bare(path):
         own = dialect.to(".csv")
-        _write_text(path, lambda stream: write_delimited(frame, stream, own), own.encoding)
+        write_cells_to(path, lambda stream: write_delimited(frame, stream, own), own.encoding)
     else:
         write_any(frame, path, dialect)
 
@@ -249,7 +241,7 @@ def rewrite(
     dialect : Dialect
         That of text, where the table was not read from text.
     """
-    kind, target = (TEXT, ".csv") if path is None or _is_bare(path) else writable(path)
+    kind, target = (TEXT, ".csv") if path is None or is_bare(path) else writable(path)
     if isinstance(rewriter, AsRead) and path is not None and target in rewriter.suffixes:
         warn_of_empty_texts(frame)
         with write_atomically(path) as temporary:
@@ -263,71 +255,7 @@ def rewrite(
     def write_cells(stream: IO[str]) -> None:
         rewriter.write(frame, stream, separator, as_written=as_written, keep_missing=keep_missing)
 
-    _write_text(path, write_cells, rewriter.encoding)
-
-
-def _is_bare(path: Path) -> bool:
-    """Whether a path is a device or a pipe whose name tells no kind of file."""
-    return _is_stream(path) and not path.suffix
-
-
-def _write_text(path: Path | None, write_cells: Callable[[IO[str]], None], encoding: Encoding = UTF_8) -> None:
-    """Let a function write text to a file, a device or, for None, stdout."""
-    if path is None:
-        _write_to_stdout(write_cells, encoding)
-    elif _is_bare(path):
-        encoding = _sufficient(encoding, write_cells, path.name)
-        with open(path, "w", encoding=encoding.name, newline="") as stream:
-            stream.write("\ufeff" * encoding.mark)
-            write_cells(stream)
-    else:
-        write_text(path, write_cells, encoding)
-
-
-def _sufficient(encoding: Encoding, write_cells: Callable[[IO[str]], None], target: str) -> Encoding:
-    """The encoding, or UTF-8, with a warning, if it lacks a character that a function writes."""
-    if encoding.name != "utf-8":
-        try:
-            _write_nowhere(write_cells, encoding.name)
-        except UnicodeEncodeError as error:
-            warn_of_encoding(error, encoding, target)
-            return UTF_8
-    return encoding
-
-
-def _write_nowhere(write_cells: Callable[[IO[str]], None], encoding: str, errors: str | None = None) -> None:
-    """Raise UnicodeEncodeError if an encoding lacks one of the characters that a function writes."""
-    with open(os.devnull, "w", encoding=encoding, errors=errors) as nowhere:
-        write_cells(nowhere)
-
-
-def _write_to_stdout(write_cells: Callable[[IO[str]], None], encoding: Encoding = UTF_8) -> None:
-    """Write a table as CSV, in stdout's encoding if that is a terminal or the other is plain UTF-8.
-
-    Before writing, raise UserError if stdout's encoding lacks one of its characters.
-    """
-    raw = getattr(sys.stdout, "buffer", None)
-    if encoding != UTF_8 and raw is not None and not sys.stdout.isatty():
-        encoding = _sufficient(encoding, write_cells, "stdout")
-        sys.stdout.flush()
-        stream = io.TextIOWrapper(raw, encoding=encoding.name, newline="")
-        try:
-            stream.write("\ufeff" * encoding.mark)
-            write_cells(stream)
-            stream.flush()
-        finally:
-            stream.detach()  # stdout stays open
-        return
-    own = sys.stdout.encoding
-    if own and own.lower() not in ("utf-8", "utf8"):
-        try:
-            _write_nowhere(write_cells, own, sys.stdout.errors)
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"stdout is encoded as {own}, which lacks {error.object[error.start]!r} of the table; write it to "
-                "a file (-o FILE), or set PYTHONIOENCODING=utf-8"
-            ) from error
-    write_cells(sys.stdout)
+    write_cells_to(path, write_cells, rewriter.encoding)
 
 
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
