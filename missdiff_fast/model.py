@@ -38,6 +38,7 @@ from missdiff_fast.rules import Rules, keep_drawn, keep_imputed, learn_rules, lo
 from missdiff_fast.table import Codec, EncodedTable, TableCells
 from missdiff_fast.table.aside import Asides
 from missdiff_fast.table.conditions import Condition, cells_that_meet, split_conditions
+from missdiff_fast.table.dialect import Dialect, dialect_of
 from missdiff_fast.table.given import given_frame, in_learnt_dtypes, read_given_dates, without_order
 from missdiff_fast.table.holes import Holes
 from missdiff_fast.table.limit_notes import warn_of_limits
@@ -157,6 +158,7 @@ class MissDiff(Parameters):
     """
 
     _kind: Kind  # of the frame that fit saw
+    dialect_: Dialect | None = None  # of the text that the command read for fit
 
     @plain_settings()
     def fit(self, X: Frame | np.ndarray, y: object = None) -> MissDiff:
@@ -203,6 +205,7 @@ class MissDiff(Parameters):
         table = table.rows(table.observed().any(1).nonzero()[:, 0])
         self.config_, self.seed_, self.device_ = config, seed, device
         self._learn_columns(asides, codec, holes, rules, kind, is_array=is_array)
+        self.dialect_ = dialect_of(X)
         self._method, history = make_method(codec, config, device, backend), History()
         try:
             self._method.fit(table, seed, history, verbose=self.verbose)
@@ -571,6 +574,7 @@ class MissDiff(Parameters):
         checkpoint.write(
             path,
             ({} if kind is None else {"frame": kind})
+            | ({} if self.dialect_ is None else {"dialect": self.dialect_.state()})
             | {
                 "parameters": to_json(self),
                 "config": self.config_.to_dict(),
@@ -629,6 +633,7 @@ class MissDiff(Parameters):
             rules = load_rules(model.rules, codec.schema, codec.relations.coders, learnt, theirs)
             kind = Kind.from_state(meta.get("frame"))
             model._learn_columns(asides, codec, holes, rules, kind, is_array=meta["array"])
+            model.dialect_ = Dialect.from_state(meta["dialect"]) if "dialect" in meta else None
             model.history_ = _history(meta["history"])
             model.training_ = pd.DataFrame(meta["training"], columns=_CHOICE, dtype=object)
             model._method = make_method(model.codec_, model.config_, model.device_, ops)

@@ -345,7 +345,13 @@ def test_a_file_with_a_decimal_comma(tmp_path: Path, capsys: Any) -> None:
     assert all(old == new for old, new in pairs if ";;" not in old)
     assert all(re.fullmatch(r"\d+;(<0,5|<=0,1|\d,\d\d);[fm]", new) for old, new in pairs if ";;" in old)
     rows, _ = run(capsys, "sample", saved, "-n", 20)
+    assert all(re.match(r"(<0,5|<=0,1|\d,\d\d);", line) for line in rows.splitlines()[1:])
+    rows, _ = run(capsys, "sample", saved, "-n", 20, "--plain")
     assert all(re.match(r"(<0\.5|<=0\.1|\d\.\d\d),", line) for line in rows.splitlines()[1:])  # as other numbers
+    for mark in (".", ","):
+        for given in (f"crp=<0{mark}5", f'crp in "<0{mark}5"', f"crp=<0{mark}5..<0{mark}5"):
+            rows, _ = run(capsys, "sample", saved, "-n", 2, "--given", given)
+            assert [line.partition(";")[0] for line in rows.splitlines()] == ["crp", "<0,5", "<0,5"]
     data.write_text("x;crp\n" + "".join(f"{i % 9},5;{'<1.000' if i % 9 == 0 else f'1.{100 + i}'}\n" for i in range(90)))
     with pytest.warns(DataWarning, match="'<1.000' in 10 cells"):
         frame = read_table(data, decimal=",")

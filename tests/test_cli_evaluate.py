@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -50,9 +51,35 @@ def test_fidelity_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -
     lines = capsys.readouterr().out.splitlines()
     found = report(table(0), table(1))["value"]
     names = ["overall", "shapes", "trends", "overall_all_pairs", "trends_all_pairs"]
-    assert [line.split() for line in lines[1:]] == [
+    assert [line.split() for line in lines[1:6]] == [
         [name, f"{value:.2f}"] for name, value in zip(names, found, strict=True)
     ]
+
+
+def test_the_worst_columns_and_pairs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    real = table(0).assign(**{f"c{i}": list("ab") * 75 for i in range(6)})
+    shares = {f"c{i}": ["a"] * (75 + 5 * i) + ["b"] * (75 - 5 * i) for i in range(6)}
+    real.to_csv(tmp_path / "real.csv", index=False)
+    real.assign(**shares).to_csv(tmp_path / "synthetic.csv", index=False)
+    assert run(tmp_path) == 0
+    head, columns, pairs = capsys.readouterr().out.strip().split("\n\n")
+    assert len(head.splitlines()) == 6
+    assert [line.split() for line in columns.splitlines()[1:]] == [
+        ["c5", "83.33"],
+        ["c4", "86.67"],
+        ["c3", "90.00"],
+        ["c2", "93.33"],
+        ["c1", "96.67"],
+    ]
+    assert len(pairs.splitlines()) == 6
+    assert run(tmp_path, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["worst_columns"][0] == {"column": "c5", "score": pytest.approx(100 * 25 / 30)}
+    scores = [one["score"] for one in found["worst_pairs"]]
+    assert scores == sorted(scores)
+    assert {"first", "second", "score"} == set(found["worst_pairs"][0])
+    assert main(["evaluate", f"{tmp_path}/real.csv", f"{tmp_path}/real.csv"]) == 0
+    assert "Worst" not in capsys.readouterr().out
 
 
 def test_everything_is_written_as_a_table_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ def test_a_changed_plan_is_fitted(export: Path, tmp_path: Path, capsys: pytest.C
         {"solver.steps": 3, "training.ema": 0.5},
     )
     assert {one.name: one.kind for one in model.codec_.schema} == {"age": "continuous", "ward": "categorical"}
-    run("sample", tmp_path / "m", "-n", "20", "--missing", "-o", tmp_path / "s.csv", "--quiet")
+    run("sample", tmp_path / "m", "-n", "20", "--missing", "--plain", "-o", tmp_path / "s.csv", "--quiet")
     rows = pd.read_csv(tmp_path / "s.csv", dtype={"case": str})
     assert list(rows.columns) == ["case", "age", "ward"]
     assert rows["case"].str.fullmatch(r"\d{5}").all()
@@ -149,7 +149,7 @@ def test_a_file_that_is_not_there(export: Path, tmp_path: Path, capsys: pytest.C
 def test_given_identifiers(export: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("fit", export, "-o", tmp_path / "m", "--treat", "case=identifier", *FIT)
     run("sample", tmp_path / "m", "-n", "1", "--given", "case=00007", "--given", "note=new")
-    assert capsys.readouterr().out.splitlines()[1].startswith("00007,")
+    assert capsys.readouterr().out.splitlines()[1].startswith("00007;")
     run("fit", export, "-o", tmp_path / "m", *FIT)
     run("impute", tmp_path / "m", export, "-o", tmp_path / "filled.tsv")
     assert (tmp_path / "filled.tsv").read_text().splitlines()[1].startswith("00001\t")

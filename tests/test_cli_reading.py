@@ -104,6 +104,8 @@ class TestReading:
         read = ["--no-header", "--skip-rows", "1", "--missing-values", "?"]
         assert main(["fit", str(data), "-o", str(model), "--steps", "2", "--drop", "3", *read]) == 0
         assert main(["sample", str(model), "-n", "2", "--given", "2=yes", "-o", str(out)]) == 0
+        assert [line.split(",")[2] for line in out.read_text().splitlines()] == ["yes", "yes"]
+        assert main(["sample", str(model), "-n", "2", "--given", "2=yes", "-o", str(out), "--plain"]) == 0
         assert out.read_text().splitlines()[0] == "0,1,2"
         assert main(["impute", str(model), str(data), "--keep", "3", "-o", str(out), *read]) == 0
         filled = pd.read_csv(out, header=None)  # as the file has none

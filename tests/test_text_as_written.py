@@ -13,9 +13,10 @@ import pandas as pd
 import pytest
 
 from missdiff_fast.table import read_table, write_table
+from missdiff_fast.table.frame_writing import write_delimited
 from missdiff_fast.table.io import read_written
 from missdiff_fast.table.sources import ReadOptions
-from missdiff_fast.table.text_writing import Rewriter, write_delimited
+from missdiff_fast.table.text_writing import Rewriter
 
 
 def read(path: Path, **options: Any) -> tuple[pd.DataFrame, Rewriter]:

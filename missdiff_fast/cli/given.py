@@ -31,18 +31,20 @@ _NOUNS = {
 }
 
 
-def parse_all_given(codec: Codec, texts: Sequence[str], others: Sequence[Column] = ()) -> dict[Any, object]:
+def parse_all_given(
+    codec: Codec, texts: Sequence[str], others: Sequence[Column] = (), decimal: str = "."
+) -> dict[Any, object]:
     """Parse several of these; ValueError as of `parse_given`, and if a column is given twice."""
     given: dict[Any, object] = {}
     for text in texts:
-        column, value = parse_given(codec, text, others)
+        column, value = parse_given(codec, text, others, decimal)
         if column in given:
             raise ValueError(f"--given {text!r}: column {column!r} has a value already; give each column once")
         given[column] = value
     return given
 
 
-def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple[Any, object]:
+def parse_given(codec: Codec, text: str, others: Sequence[Column] = (), decimal: str = ".") -> tuple[Any, object]:
     """Parse ``COL=VALUE``, ``COL=LEAST..GREATEST`` or ``COL in VALUE,VALUE,...``.
 
     Parameters
@@ -53,6 +55,8 @@ def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple
         The option's value. An end of a range may be left out; in a list, a value that holds a comma is in quotes.
     others : sequence of Column
         Columns that the codec does not know.
+    decimal : str
+        The decimal mark of the fitted file; a comma is taken beside the point then.
 
     Returns
     -------
@@ -74,18 +78,18 @@ def parse_given(codec: Codec, text: str, others: Sequence[Column] = ()) -> tuple
     column, sign = max(matches, key=lambda match: len(f"{match[0].name}{match[1]}"))
     value = text[len(f"{column.name}{sign}") :]
     if sign == " in ":
-        return column.name, [_parse(codec, column, one, text) for one in next(csv.reader([value]), [])]
+        return column.name, [_parse(codec, column, one, text, decimal) for one in next(csv.reader([value]), [])]
     least, dots, greatest = value.partition("..")
     if dots and column.kind == "continuous":
-        return column.name, _interval(codec, column, least, greatest, text)
-    return column.name, _parse(codec, column, value, text)
+        return column.name, _interval(codec, column, least, greatest, text, decimal)
+    return column.name, _parse(codec, column, value, text, decimal)
 
 
-def _interval(codec: Codec, column: Column, least: str, greatest: str, text: str) -> pd.Interval:
+def _interval(codec: Codec, column: Column, least: str, greatest: str, text: str, decimal: str) -> pd.Interval:
     """A range with both ends; one that is not written is the column's."""
     values = codec.values(column.name)
-    left = _end(codec, column, least, text) if least.strip() else values.min()
-    right = _end(codec, column, greatest, text) if greatest.strip() else values.max()
+    left = _end(codec, column, least, text, decimal) if least.strip() else values.min()
+    right = _end(codec, column, greatest, text, decimal) if greatest.strip() else values.max()
     if column.family == "date":
         left, right = pd.Timestamp(left), pd.Timestamp(right)
     try:
@@ -95,23 +99,26 @@ def _interval(codec: Codec, column: Column, least: str, greatest: str, text: str
         raise ValueError(f"--given {text!r}: {wrong} (column {column.name!r})") from error
 
 
-def _end(codec: Codec, column: Column, value: str, text: str) -> Any:
+def _end(codec: Codec, column: Column, value: str, text: str, decimal: str) -> Any:
     """An end of a range; of a column with limits such as ``<0.1``, the number that a limit stands for."""
-    parsed = _parse(codec, column, value, text)
+    parsed = _parse(codec, column, value, text, decimal)
     if column.censored is None:
         return parsed
     return codec.numbers(column.name, pd.Series([parsed], dtype=object)).iloc[0]
 
 
-def _parse(codec: Codec, column: Column, value: str, text: str) -> object:
+def _parse(codec: Codec, column: Column, value: str, text: str, decimal: str) -> object:
     """A value of a column, from part of an option's text."""
     try:
+        plain = _marked(column, value, decimal) if column.family == "float" else value
         if column.kind == "categorical":
-            return _category(codec.category_values(column.name), value)
-        parsed = _value(column, value)
+            return _category(codec.category_values(column.name), plain)
+        parsed = _value(column, plain)
     except (ValueError, OverflowError) as error:
         noun = _NOUNS[column.family] + (f" or {example(column.form)}" if is_local(column.form) else "")
         reason = f"{value!r} is no {noun}" if column.kind != "categorical" else str(error)
+        if column.kind != "categorical" and column.family == "float" and "," in value:
+            reason += ": write its decimal mark as a point"
         raise ValueError(f"--given {text!r}: {reason} (column {column.name!r})") from error
     try:
         in_dtype(pd.Series([parsed], name=column.name, dtype=object), column)
@@ -152,6 +159,18 @@ def _plain(text: str) -> str:
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is no number")
     return text
+
+
+def _marked(column: Column, text: str, decimal: str) -> str:
+    """The text of a number with a point, or of a limit with the mark of its column; a comma only as the file has it."""
+    mark = decimal if column.censored is None else column.censored.decimal
+    if text.count(",") + text.count(".") != 1:
+        return text
+    if column.censored is not None and is_limit(text.strip()):
+        if "," in text and mark != "," and decimal != ",":
+            raise ValueError("a comma")
+        return text.replace(",", mark).replace(".", mark)
+    return text.replace(",", ".") if "," in (mark, decimal) else text
 
 
 def _value(column: Column, text: str) -> object:

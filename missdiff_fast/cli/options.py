@@ -113,6 +113,16 @@ def add_structural(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_plain(parser: argparse._ActionsContainer, default: str) -> None:
+    """Add the option that writes text in one way; ``default`` says in which it is written otherwise."""
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help=f"write text with commas, decimal points, a header and UTF-8 (default: as {default} is written, but with "
+        "the separator that OUT's name tells, as .tsv does)",
+    )
+
+
 def add_rules(parser: argparse.ArgumentParser) -> None:
     """Add the option of rules, which a file of options calls ``rules``."""
     parser.add_argument(

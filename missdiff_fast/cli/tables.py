@@ -13,20 +13,23 @@ import pandas as pd
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.given import read_number
 from missdiff_fast.cli.places import Elsewhere, Place, open_place
+from missdiff_fast.cli.text_output import is_bare, is_stream, write_cells_to
 from missdiff_fast.errors import Text
 from missdiff_fast.table.atomic import check_writable, write_atomically
 from missdiff_fast.table.dates import forms_of, with_forms
+from missdiff_fast.table.dialect import Dialect, with_dialect
 from missdiff_fast.table.formats import TEXT, find_suffix, writable
 from missdiff_fast.table.formats.database import file_of
-from missdiff_fast.table.io import read_written, write_any, write_text
+from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_delimited
+from missdiff_fast.table.io import read_written, write_any
 from missdiff_fast.table.limit_reading import decimal_of, with_decimal
 from missdiff_fast.table.literals import are_whole_texts, whole_numbers
 from missdiff_fast.table.sources import AsRead, ReadOptions
-from missdiff_fast.table.text_writing import Rewriter, warn_of_empty_texts, write_delimited
+from missdiff_fast.table.text_writing import Rewriter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import IO
 
     from missdiff_fast.model import MissDiff
@@ -45,7 +48,7 @@ def check_output(path: Path, *inputs: Place) -> None:
         raise UserError("-o - is stdout, to which only sample, impute and mask write; give the name of a file")
     if path.is_dir():
         raise UserError(f"-o {path} is a folder; give the name of a file")
-    if _is_stream(path):
+    if is_stream(path):
         return
     files = [file_of(one.url) if isinstance(one, Elsewhere) else one for one in inputs]
     for source in [file for file in files if file is not None]:
@@ -68,8 +71,14 @@ def read(
     *,
     keep_blank_rows: bool = False,
 ) -> pd.DataFrame:
-    """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64."""
-    return _read(args, missing_values, string_columns, (), keep_blank_rows, {})[0]
+    """Read ``args.data`` with the options of `options.add_reading`; whole numbers with missing cells become Int64.
+
+    The dialect of text is noted in the frame (`missdiff_fast.table.dialect.dialect_of`).
+    """
+    frame, written = _read(args, missing_values, string_columns, (), keep_blank_rows, {})
+    if written is None or isinstance(written, AsRead):
+        return frame
+    return with_dialect(frame, Dialect.of(frame, written(), _suffix(args)))
 
 
 def read_to_rewrite(
@@ -85,8 +94,12 @@ def read_to_rewrite(
     frame, written = _read(args, missing_values, string_columns, keep_na_columns, keep_blank_rows, known_forms or {})
     if written is None or isinstance(written, AsRead):
         return frame, written
-    suffix = find_suffix(args.data if isinstance(args.data, Path) else None, args.format)
-    return frame, Rewriter(frame, written(), suffix)
+    return frame, Rewriter(frame, written(), _suffix(args))
+
+
+def _suffix(args: argparse.Namespace) -> str:
+    """The suffix of the kind of file that ``args.data`` is."""
+    return find_suffix(args.data if isinstance(args.data, Path) else None, args.format)
 
 
 def _read(
@@ -177,7 +190,7 @@ def check_table_output(path: Path | None, *inputs: Place) -> None:
         check_stdout()
         return
     check_output(path, *inputs)
-    if path.suffix or not _is_stream(path):
+    if path.suffix or not is_stream(path):
         writable(path)
 
 
@@ -187,26 +200,25 @@ def check_stdout() -> None:
         raise UserError("stdout is closed, and the result goes there; leave it open, or redirect it to a file (> FILE)")
 
 
-def _is_stream(path: Path) -> bool:
-    """Whether a path is a device or a pipe, such as /dev/stdout (even if that is redirected to a file)."""
-    if path.as_posix() in ("/dev/stdout", "/dev/stderr") or path.parent.as_posix() == "/dev/fd":
-        return True
-    return path.exists() and not path.is_file() and not path.is_dir()
+def is_text(path: Path | None) -> bool:
+    """Whether a table goes there as delimited text."""
+    return path is None or is_bare(path) or writable(path)[0] is TEXT
 
 
-def write(frame: pd.DataFrame, path: Path | None) -> None:
-    """Write a table to a file, or as CSV to stdout."""
-    if path is None or _is_bare(path) or not writable(path)[0].holds_empty_texts:
+def write(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> None:
+    """Write a table to a file, or as CSV to stdout; text in a dialect."""
+    if is_text(path) or not (path is not None and writable(path)[0].holds_empty_texts):
         warn_of_empty_texts(frame)
-    write_quietly(frame, path)
+    write_quietly(frame, path, dialect)
 
 
-def write_quietly(frame: pd.DataFrame, path: Path | None) -> None:
+def write_quietly(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> None:
     """Write a table as `write` does, without a warning of empty texts."""
-    if path is None or _is_bare(path):
-        _write_text(path, lambda stream: write_delimited(frame, stream))
+    if path is None or is_bare(path):
+        own = dialect.to(".csv")
+        write_cells_to(path, lambda stream: write_delimited(frame, stream, own), own.encoding)
     else:
-        write_any(frame, path)
+        write_any(frame, path, dialect)
 
 
 def rewrite(
@@ -216,6 +228,7 @@ def rewrite(
     *,
     as_written: Collection[str] = (),
     keep_missing: bool = False,
+    dialect: Dialect = PLAIN,
 ) -> None:
     """Write a table as `write` does, with the cells of the file that it was read from as that has them.
 
@@ -229,53 +242,24 @@ def rewrite(
         What `read_to_rewrite` gave.
     as_written, keep_missing
         As of `Rewriter.write`.
+    dialect : Dialect
+        That of text, where the table was not read from text.
     """
-    kind, target = (TEXT, ".csv") if path is None or _is_bare(path) else writable(path)
+    kind, target = (TEXT, ".csv") if path is None or is_bare(path) else writable(path)
     if isinstance(rewriter, AsRead) and path is not None and target in rewriter.suffixes:
         warn_of_empty_texts(frame)
         with write_atomically(path) as temporary:
             rewriter.write(frame, temporary)
         return
     if not isinstance(rewriter, Rewriter) or kind is not TEXT:
-        write(frame, path)
+        write(frame, path, dialect)
         return
     separator = rewriter.separator(target)
 
     def write_cells(stream: IO[str]) -> None:
         rewriter.write(frame, stream, separator, as_written=as_written, keep_missing=keep_missing)
 
-    _write_text(path, write_cells)
-
-
-def _is_bare(path: Path) -> bool:
-    """Whether a path is a device or a pipe whose name tells no kind of file."""
-    return _is_stream(path) and not path.suffix
-
-
-def _write_text(path: Path | None, write_cells: Callable[[IO[str]], None]) -> None:
-    """Let a function write text to a file, a device or, for None, stdout."""
-    if path is None:
-        _write_to_stdout(write_cells)
-    elif _is_bare(path):
-        with open(path, "w", encoding="utf-8", newline="") as stream:
-            write_cells(stream)
-    else:
-        write_text(path, write_cells)
-
-
-def _write_to_stdout(write_cells: Callable[[IO[str]], None]) -> None:
-    """Write a table as CSV; before writing, raise UserError if stdout's encoding lacks one of its characters."""
-    encoding = sys.stdout.encoding
-    if encoding and encoding.lower() not in ("utf-8", "utf8"):
-        try:
-            with open(os.devnull, "w", encoding=encoding, errors=sys.stdout.errors) as nowhere:
-                write_cells(nowhere)
-        except UnicodeEncodeError as error:
-            raise UserError(
-                f"stdout is encoded as {encoding}, which lacks {error.object[error.start]!r} of the table; write it to "
-                "a file (-o FILE), or set PYTHONIOENCODING=utf-8"
-            ) from error
-    write_cells(sys.stdout)
+    write_cells_to(path, write_cells, rewriter.encoding)
 
 
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:

@@ -8,7 +8,7 @@ Numbers with limits of measurement, such as ``<0.1``, are numeric columns to all
 
 from missdiff_fast.evaluate.detection import detection
 from missdiff_fast.evaluate.draws import draw_errors, expected_coverage, row_energy
-from missdiff_fast.evaluate.fidelity import fidelity
+from missdiff_fast.evaluate.fidelity import fidelity, fidelity_details
 from missdiff_fast.evaluate.imputation import fill_mean_mode, imputation, imputation_errors
 from missdiff_fast.evaluate.overimputation import draw_scores, overimputation
 from missdiff_fast.evaluate.precision_recall import precision_recall
@@ -22,6 +22,7 @@ __all__ = [
     "draw_scores",
     "expected_coverage",
     "fidelity",
+    "fidelity_details",
     "fill_mean_mode",
     "format_report",
     "imputation",

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from missdiff_fast._frames import Frame
-from missdiff_fast.errors import DataWarning, Text
+from missdiff_fast.errors import DataWarning, Text, warn
 from missdiff_fast.evaluate._comparison import check_comparable
 from missdiff_fast.evaluate._tables import is_time, require
 from missdiff_fast.remedies import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class Fidelity(NamedTuple):
+    """The scores of synthetic rows as a whole, by column and by pair of columns; all in per cent.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        What `fidelity` gives.
+    columns : DataFrame
+        ``column`` and ``score`` of each column, the worst first.
+    pairs : DataFrame
+        ``first``, ``second`` and ``score`` of each pair of columns whose correlation is defined, the worst first; pairs
+        that are hardly associated in the real table are among them, as in ``trends_all_pairs``.
+    """
+
+    scores: pd.DataFrame
+    columns: pd.DataFrame
+    pairs: pd.DataFrame
 
 
 def fidelity(real: Frame, synthetic: Frame, continuous: Sequence[str] | None = None) -> pd.DataFrame:
@@ -57,6 +76,31 @@ def fidelity(real: Frame, synthetic: Frame, continuous: Sequence[str] | None = N
     >>> fidelity(table, table).iloc[0].to_dict()
     {'overall': 100.0, 'shapes': 100.0, 'trends': 100.0, 'overall_all_pairs': 100.0, 'trends_all_pairs': 100.0}
     """
+    return fidelity_details(real, synthetic, continuous).scores
+
+
+def fidelity_details(real: Frame, synthetic: Frame, continuous: Sequence[str] | None = None) -> Fidelity:
+    """The scores of `fidelity`, and those of each column and each pair of columns, which tell where rows are unlike.
+
+    Parameters
+    ----------
+    real, synthetic, continuous
+        As of `fidelity`, which tells the errors and warnings too.
+
+    Returns
+    -------
+    Fidelity
+        ``scores``, ``columns`` and ``pairs``.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"x": range(100), "y": ["a"] * 50 + ["b"] * 50})
+    >>> found = fidelity_details(table, table.assign(y=["a"] * 75 + ["b"] * 25))
+    >>> found.columns.values.tolist()
+    [['y', 75.0], ['x', 100.0]]
+    >>> found.pairs.values.tolist()
+    [['x', 'y', 75.0]]
+    """
     real, synthetic, numbers = check_comparable(real, synthetic, continuous)
     kinds = {column: _kind(real[column], column in numbers) for column in real.columns}
     categorical = [column for column, kind in kinds.items() if kind == "categorical"]
@@ -64,28 +108,39 @@ def fidelity(real: Frame, synthetic: Frame, continuous: Sequence[str] | None = N
         if not synthetic[column].dropna().astype("object").isin(real[column].astype("object")).any():
             template = "column {column!r}: no category of {synthetic} is one of {real}"
             told = Text(template, column=column, synthetic=Table("synthetic"), real=Table("real"))
-            warnings.warn(DataWarning("categories", told, columns=[column]), stacklevel=2)
+            warn(DataWarning("categories", told, columns=[column]))
     metadata = {"columns": {column: {"sdtype": kind} for column, kind in kinds.items()}}
     real, synthetic = _plain(real, kinds), _plain(synthetic, kinds)
     for column, kind in kinds.items():
         if kind == "numerical":
             real[column], synthetic[column] = _near_one(real[column], synthetic[column])
-    overall, shapes, trends = _report(real, synthetic, metadata, all_pairs=False)
-    overall_all_pairs, _, trends_all_pairs = _report(real, synthetic, metadata, all_pairs=True)
+    found = _report(real, synthetic, metadata, all_pairs=False)
+    shapes, trends = found.get_properties()["Score"]
+    every = _report(real, synthetic, metadata, all_pairs=True)
     scores = {
-        "overall": overall,
+        "overall": found.get_score(),
         "shapes": shapes,
         "trends": trends,
-        "overall_all_pairs": overall_all_pairs,
-        "trends_all_pairs": trends_all_pairs,
+        "overall_all_pairs": every.get_score(),
+        "trends_all_pairs": every.get_properties()["Score"][1],
     }
-    return pd.DataFrame({name: [100 * score] for name, score in scores.items()})
+    columns, pairs = every.get_details("Column Shapes"), every.get_details("Column Pair Trends")
+    return Fidelity(
+        pd.DataFrame({name: [100 * float(score)] for name, score in scores.items()}),
+        _worst_first(columns, {"Column": "column"}),
+        _worst_first(pairs, {"Column 1": "first", "Column 2": "second"}),
+    )
 
 
-def _report(
-    real: pd.DataFrame, synthetic: pd.DataFrame, metadata: dict[str, Any], *, all_pairs: bool
-) -> tuple[float, float, float]:
-    """Overall score, shapes and trends of a Quality Report."""
+def _worst_first(details: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
+    """Names and scores of a report's details, those without a score left out."""
+    found = details.dropna(subset="Score")
+    found = found.assign(Score=100 * found["Score"].astype(float)).sort_values("Score", kind="stable")
+    return found[[*names, "Score"]].rename(columns={**names, "Score": "score"}).reset_index(drop=True)
+
+
+def _report(real: pd.DataFrame, synthetic: pd.DataFrame, metadata: dict[str, Any], *, all_pairs: bool) -> Any:
+    """A Quality Report."""
     with warnings.catch_warnings():
         # Its successor needs other metadata and gives the same figures; older releases have only this one.
         warnings.simplefilter("ignore", FutureWarning)
@@ -93,8 +148,7 @@ def _report(
     if all_pairs:
         report.real_correlation_threshold = report.real_association_threshold = 0
     report.generate(real, synthetic, metadata, verbose=False)
-    shapes, trends = report.get_properties()["Score"]
-    return float(report.get_score()), float(shapes), float(trends)
+    return report
 
 
 def _kind(column: pd.Series, number: bool) -> str:

@@ -48,7 +48,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     if separator is None:
         separator = _SEPARATORS.get(place.suffix)
     string_columns, keep_na_columns = set(options.string_columns), set(options.keep_na_columns)
-    text = decode_text(place.content(), options.encoding, source)
+    text, encoding = decode_text(place.content(), options.encoding, source)
     if skip_rows < 0:
         raise argument_error("skip_rows", f"must be 0 or more, got {skip_rows}", skip_rows)
     lines, ends = split_lines(text)
@@ -162,6 +162,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
             separator,
             decimal,
             _beside(as_written, ends, rows, gone, header),
+            encoding,
         )
 
     if len(frame):

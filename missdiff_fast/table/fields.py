@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from missdiff_fast.table.files import UTF_8, Encoding
 from missdiff_fast.table.text_rows import WHITESPACE
 
 # Texts that count as missing. The word None is not among them: data sets use it as a category.
@@ -103,6 +104,8 @@ class WrittenTable:
         As of `missdiff_fast.table.read_table`.
     beside : mapping
         Rows of the file that are none of the table, such as one of units: the number of rows above them, to their text.
+    encoding : Encoding
+        That of the file.
     """
 
     lines: list[str]
@@ -115,6 +118,7 @@ class WrittenTable:
     separator: str
     decimal: str
     beside: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    encoding: Encoding = UTF_8
 
     @property
     def line_end(self) -> str:

@@ -10,13 +10,23 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
 # The separator of each kind of delimited text.
 DELIMITED = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", ".psv": "|", ".data": ","}
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+
+
+class Encoding(NamedTuple):
+    """The encoding of text: its name as Python knows it, and whether a byte-order mark begins the file."""
+
+    name: str = "utf-8"
+    mark: bool = False
+
+
+UTF_8 = Encoding()
 
 
 def read_bytes(path: Path, compression: str) -> bytes:
@@ -45,25 +55,25 @@ def read_start(path: Path, compression: str, length: int = 4096) -> bytes:
 
 
 @contextmanager
-def open_text(path: Path, compression: str, inner: str) -> Iterator[IO[str]]:
+def open_text(path: Path, compression: str, inner: str, encoding: str = "utf-8") -> Iterator[IO[str]]:
     """A file to write text to, compressed as the suffix ``compression`` tells; in an archive it is called ``inner``."""
     compression = compression.lower()
     if compression == ".zip":
         with (
             zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
             archive.open(inner.encode(errors="replace").decode(), "w") as raw,  # it must be UTF-8
-            io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
+            io.TextIOWrapper(raw, encoding=encoding, newline="") as stream,
         ):
             yield stream
     elif compression == ".zst":
         with (
             open(path, "wb") as file,
             pa.output_stream(file, compression="zstd") as raw,
-            io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream,
+            io.TextIOWrapper(raw, encoding=encoding, newline="") as stream,
         ):
             yield stream
     else:
-        with _opener(compression)(path, "wt", encoding="utf-8", newline="") as stream:
+        with _opener(compression)(path, "wt", encoding=encoding, newline="") as stream:
             yield stream
 
 

@@ -9,15 +9,18 @@ from typing import IO
 
 import pandas as pd
 
+from missdiff_fast.errors import DataWarning, warn
+from missdiff_fast.remedies import Do
 from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
-from missdiff_fast.table.files import DELIMITED, open_text
+from missdiff_fast.table.dialect import Dialect
+from missdiff_fast.table.files import UTF_8, Encoding, open_text
 from missdiff_fast.table.formats import TEXT, check_options, file_kind, find_source, writable
+from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_delimited
 from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number
 from missdiff_fast.table.marks import mark_missing
 from missdiff_fast.table.sources import Reading, ReadOptions
-from missdiff_fast.table.text_writing import warn_of_empty_texts, write_delimited
 
 
 def read_table(
@@ -213,21 +216,38 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     write_any(frame, path)
 
 
-def write_any(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as `write_table` does, but without warnings."""
+def write_any(frame: pd.DataFrame, path: Path, dialect: Dialect = PLAIN) -> None:
+    """Write a table as `write_table` does, but without warnings; text in a dialect."""
     kind, suffix = writable(path)
     if kind.write is None:
-        write_text(path, lambda stream: write_delimited(frame, stream, DELIMITED[suffix]))
+        write_text(path, lambda stream: write_delimited(frame, stream, dialect.to(suffix)), dialect.encoding)
         return
     with write_atomically(path) as temporary:
         kind.write(frame.reset_index(drop=True).rename(columns=str), temporary)
 
 
-def write_text(path: Path, write: Callable[[IO[str]], None]) -> None:
-    """Let a function write a delimited file, compressed as its name tells; the file appears whole or not at all."""
+def write_text(path: Path, write: Callable[[IO[str]], None], encoding: Encoding = UTF_8) -> None:
+    """Let a function write a delimited file, compressed as its name tells; the file appears whole or not at all.
+
+    If the encoding lacks a character, the file is UTF-8, and a warning tells it; the function is called again for that.
+    """
     _, compression = file_kind(path)
-    with (
-        write_atomically(path) as temporary,
-        open_text(temporary, compression, path.name.removesuffix(compression)) as stream,
-    ):
-        write(stream)
+    try:
+        with (
+            write_atomically(path) as temporary,
+            open_text(temporary, compression, path.name.removesuffix(compression), encoding.name) as stream,
+        ):
+            stream.write("\ufeff" * encoding.mark)
+            write(stream)
+    except UnicodeEncodeError as error:
+        if encoding.name == "utf-8":
+            raise
+        warn_of_encoding(error, encoding, path.name)
+        write_text(path, write)
+
+
+def warn_of_encoding(error: UnicodeEncodeError, encoding: Encoding, target: str) -> None:
+    """Warn that a file is UTF-8, because the encoding that it was to have lacks a character."""
+    lacking = error.object[error.start]
+    problem = f"{target} is UTF-8: {encoding.name} lacks {lacking!r} of the table"
+    warn(DataWarning("encoding", problem, value=lacking, remedy=Do("read it as UTF-8"), joint="; "))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import itertools
 import re
 
 from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import Do, Give, Pass
+from missdiff_fast.table.files import Encoding
 
 SEPARATORS = (",", ";", "\t", "|")
 _SAMPLE = 200  # rows looked at to find the separator; ten times as many lines for the decimal mark
 
 
-def decode_text(data: bytes, encoding: str | None, source: str) -> str:
-    """Bytes as text: by the encoding given, else by a byte-order mark, else UTF-8, else Windows-1252, else Latin-1.
+def decode_text(data: bytes, encoding: str | None, source: str) -> tuple[str, Encoding]:
+    """Bytes as text, and their encoding: the one given, else by a byte-order mark, else UTF-8, Windows-1252 or Latin-1.
 
     Warns of bytes that are not UTF-8 where the others are, and of text that does not look as if it were Windows-1252.
 
@@ -47,8 +49,19 @@ def decode_text(data: bytes, encoding: str | None, source: str) -> str:
             raise DataError("encoding", problem, value=candidate, remedy=Give("encoding", when="if it is text"))
         if len(candidates) > 1 and candidate != candidates[0]:
             _warn_of_guess(data, candidate, source)
-        return text.removeprefix("\ufeff")
+        return text.removeprefix("\ufeff"), _encoding_of(data, candidate, text)
     raise AssertionError("a candidate decodes or raises")
+
+
+def _encoding_of(data: bytes, name: str, text: str) -> Encoding:
+    """The encoding in which the same text gives bytes like these."""
+    name = codecs.lookup(name).name
+    if name == "utf-16":  # as Python decodes it without a mark: by the machine
+        name = "utf-16-be" if data[:2] == codecs.BOM_UTF16_BE else "utf-16-le"
+        return Encoding(name, data[:2] in (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE))
+    if name == "utf-8-sig":
+        return Encoding("utf-8", data.startswith(codecs.BOM_UTF8))
+    return Encoding(name, text.startswith("\ufeff"))
 
 
 _ESCAPED = re.compile(r"[\udc80-\udcff]")  # how Python escapes a byte that is not UTF-8

@@ -1,116 +1,26 @@
-"""Writing of delimited text: a frame, or the text that a frame was read from with some of its cells changed."""
+"""Writing of the text that a frame was read from, with some of its cells changed."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import compress
 from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.errors import DataWarning, warn
-from missdiff_fast.remedies import Do
 from missdiff_fast.table.date_writing import is_local
 from missdiff_fast.table.dates import as_text, forms_of
-from missdiff_fast.table.dtypes import family_of
+from missdiff_fast.table.dialect import separator_of
 from missdiff_fast.table.fields import WrittenTable, bare, content, in_quotes, is_quoted, quoted, splitter
-from missdiff_fast.table.files import DELIMITED
+from missdiff_fast.table.files import Encoding
+from missdiff_fast.table.frame_writing import ROWS, is_text, line
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.text_rows import WHITESPACE
 
-_ROWS = 16_384  # rows written at a time
-_PLAIN = (".csv", ".txt", ".data")  # kinds of files that may have any separator
 _NUMBER = re.compile(r"[+-]?\d*(?:[.,](\d*))?(?:[eE][+-]?\d+)?")
-
-
-def write_delimited(frame: pd.DataFrame, stream: IO[str], separator: str = ",") -> None:
-    r"""Write a frame, without its index, so that reading it gives the same texts; missing cells are empty.
-
-    Texts that reading would take for missing, such as ``NA``, are in quotes, and so are texts with a line end.
-
-    Examples
-    --------
-    >>> import sys
-    >>> write_delimited(pd.DataFrame({"country": ["NA", "DE", None], "x": [1.5, 2.0, 3.0]}), sys.stdout)
-    country,x
-    "NA",1.5
-    DE,2.0
-    ,3.0
-    """
-    frame = as_text(frame)
-    columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
-    texts = [_is_text(column) for column in columns]
-    times = [not text and _has_times(column) for column, text in zip(columns, texts, strict=True)]
-    stream.write(_line([quoted(str(name), separator) for name in frame.columns], separator) + "\n")
-    for start in range(0, len(frame), _ROWS):
-        cells = [
-            _texts(column.iloc[start : start + _ROWS], separator) if text else _numbers(column, start, time)
-            for column, text, time in zip(columns, texts, times, strict=True)
-        ]
-        lines = [_line(row, separator) for row in zip(*cells, strict=True)]
-        stream.write("\n".join(lines) + "\n")
-
-
-def _line(cells: Collection[str], separator: str) -> str:
-    line = separator.join(cells)
-    return line if line or len(cells) > 1 else '""'  # an empty line is no row
-
-
-def _is_text(column: pd.Series) -> bool:
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        dtype = dtype.categories.dtype
-    return family_of(dtype) in ("object", "string", "")
-
-
-def _has_times(column: pd.Series) -> bool:
-    """Whether a column of datetimes has a time of day; pandas tells that of each piece by itself."""
-    if not isinstance(column.dtype, np.dtype) or column.dtype.kind != "M":
-        return False
-    seen = column.dropna()
-    return bool((seen != seen.dt.normalize()).any())
-
-
-def _texts(column: pd.Series, separator: str) -> list[str]:
-    known: dict[str, str] = {}
-    result = []
-    for cell, hole in zip(column.tolist(), column.isna().tolist(), strict=True):
-        text = "" if hole else cell if isinstance(cell, str) else str(cell)
-        if text not in known:
-            known[text] = quoted(text, separator)
-        result.append(known[text])
-    return result
-
-
-def _numbers(column: pd.Series, start: int, time: bool) -> list[str]:
-    part = column.iloc[start : start + _ROWS]
-    if isinstance(part.dtype, np.dtype) and part.dtype.kind in "iub":
-        return list(map(str, part.tolist()))
-    if part.dtype == np.float64:
-        return ["" if number != number else repr(number) for number in part.tolist()]
-    text = part.to_csv(index=False, header=False, lineterminator="\n")
-    cells = ["" if cell == '""' else cell for cell in text.split("\n")[:-1]]
-    return [f"{cell} 00:00:00" if len(cell) == 10 else cell for cell in cells] if time else cells
-
-
-def warn_of_empty_texts(frame: pd.DataFrame) -> None:
-    """Warn of texts without a character: in most formats they are empty cells, which are missing."""
-    found: dict[Hashable, int] = {}
-    for _, column in frame.items():
-        if not _is_text(column):
-            continue
-        blank = [value for value in column.dropna().unique().tolist() if isinstance(value, str) and not value.strip()]
-        if blank:
-            found[column.name] = int(column.isin(blank).sum())
-    if found:
-        name, count = next(iter(found.items()))
-        more = f", and {len(found) - 1} more columns such texts" if len(found) > 1 else ""
-        problem = f"column {name!r} holds {count:,} empty texts{more}, which the file cannot tell from missing cells"
-        remedies = Do("write a .parquet or .feather file"), Do("give them a name, such as 'none'")
-        warn(DataWarning("empty texts", problem, columns=list(found), remedy=remedies))
 
 
 class Rewriter:
@@ -135,11 +45,15 @@ class Rewriter:
 
     def separator(self, target: str) -> str:
         """The separator for a kind of file: that of the file that was read, if both kinds may have any."""
-        if target not in _PLAIN:
-            return DELIMITED[target]
-        if self._kind in _PLAIN and self._written.separator != WHITESPACE:
-            return self._written.separator
-        return ";" if self._written.decimal == "," else ","
+        own, decimal = self._written.separator, self._written.decimal
+        if own == WHITESPACE:  # fields that hold it, or nothing, need another
+            own = ";" if decimal == "," else ","
+        return separator_of(target, self._kind, own, decimal)
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding of the file that was read."""
+        return self._written.encoding
 
     def write(
         self,
@@ -171,7 +85,7 @@ class Rewriter:
         names = written.names()
         if names is not None:
             names = names if separator == written.separator else [_moved(cell, separator) for cell in names]
-            stream.write(_line(names, separator) + end)
+            stream.write(line(names, separator) + end)
         lines: list[str] = []
         for row, fields in enumerate(written.rows()):
             lines.extend(self._beside(row, separator))
@@ -181,7 +95,7 @@ class Rewriter:
             if separator != written.separator:
                 fields = [_moved(cell, separator) for cell in fields]
             lines.append(separator.join(fields))
-            if len(lines) >= _ROWS:
+            if len(lines) >= ROWS:
                 stream.write(end.join(lines) + end)
                 lines.clear()
         lines.extend(self._beside(len(self._frame), separator))
@@ -243,7 +157,7 @@ class Rewriter:
 
 def _shortened(times: pd.Series, form: str) -> pd.Series:
     """Times as text without zone, each no longer than its column's form if nothing is lost by it."""
-    if not form or is_local(form) or not _is_text(times) or "Z" in form or "+" in form:
+    if not form or is_local(form) or not is_text(times) or "Z" in form or "+" in form:
         return times
     length = len(form)
     return times.map(lambda text: text[:length] if not text[length:].strip("T:.0") else text, na_action="ignore")
@@ -255,9 +169,9 @@ def _pieces(rows: Iterator[list[str]]) -> Iterator[tuple[int, list[list[str]]]]:
     start = 0
     for row in rows:
         piece.append(row)
-        if len(piece) == _ROWS:
+        if len(piece) == ROWS:
             yield start, piece
-            start, piece = start + _ROWS, []
+            start, piece = start + ROWS, []
     if piece:
         yield start, piece
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+_START = 1 << 18  # bytes that hold the names of a table without any, which are numbers
 HELP = "measure how good synthetic rows are"
 
 
@@ -92,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
         say,
         write_quietly,
     )
-    from missdiff_fast.evaluate.report import format_report, report
+    from missdiff_fast.evaluate.report import format_report, report_details, worst
 
     if (args.test is None) != (args.target is None):
         raise UserError("--test TEST and --target COL go together: rows to test on, and the column to predict")
@@ -112,8 +114,9 @@ def run(args: argparse.Namespace) -> None:
     known(args.categorical, real, "--categorical")
     # dtype object alone does not tell: flags with missing cells have it too.
     strings = [column for column in real.columns if infer_dtype(real[column], skipna=True) == "string"]
-    synthetic = _read(args, args.synthetic, marks, [*strings, *args.drop])
-    test = None if args.test is None else _read(args, args.test, marks, [*strings, *args.drop])
+    as_text = [*strings, *args.drop]
+    synthetic = _read(args, args.synthetic, marks, as_text, _header(args, args.synthetic, real))
+    test = None if args.test is None else _read(args, args.test, marks, as_text, _header(args, args.test, real))
     # A column that one table alone has can be dropped too.
     known(args.drop, pd.concat([table.head(0) for table in (real, synthetic, test) if table is not None]), "--drop")
     dropped = [*args.drop, *_not_compared(real.drop(columns=args.drop, errors="ignore"), args)]
@@ -125,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
         holes = int(real.isna().any(axis=1).sum())
         if holes:
             say(args, f"{args.data}: {holes:,} rows with missing cells are not used to choose settings")
-    found = report(
+    found, details = report_details(
         real,
         synthetic,
         test=test,
@@ -139,9 +142,9 @@ def run(args: argparse.Namespace) -> None:
         precision_recall=args.precision_recall,
     )
     if args.json:
-        print_json({"measures": records(found)})
+        print_json({"measures": records(found), **{name: records(one) for name, one in worst(details).items()}})
     else:
-        show(format_report(found))
+        show(format_report(found, details))
     if args.output is not None:
         write_quietly(found, args.output)
 
@@ -163,15 +166,43 @@ def _not_compared(real: pd.DataFrame, args: argparse.Namespace) -> list[str]:
     return names
 
 
+def _header(args: argparse.Namespace, path: Place, real: pd.DataFrame) -> bool | None:
+    """Whether a text file has a header: none where REAL has none, unless its first line holds the names of REAL.
+
+    None leaves it to detection.
+    """
+    from missdiff_fast.table.dialect import dialect_of
+    from missdiff_fast.table.files import COMPRESSED, DELIMITED, read_start
+
+    own = dialect_of(real)
+    header: bool | None = args.header
+    if header is not None or own is None or own.header or not isinstance(path, Path):
+        return header
+    compression = path.suffix if path.suffix.lower() in COMPRESSED else ""
+    if Path(path.name.removesuffix(compression)).suffix.lower() not in DELIMITED:
+        return None
+    # The names are numbers, so any encoding has them as ASCII, but for marks and the zeros of UTF-16.
+    start = re.sub(rb"[^\n -~\t]", b"\n", read_start(path, compression, _START).replace(b"\0", b"")).lstrip()
+    names = [name.strip('"') for name in re.split(r"[,;\t| ]+", start.decode("ascii").partition("\n")[0])]
+    return None if names == list(real.columns) else False
+
+
 def _read(
-    args: argparse.Namespace, path: Place, marks: list[str | float], strings: Collection[str] = ()
+    args: argparse.Namespace,
+    path: Place,
+    marks: list[str | float],
+    strings: Collection[str] = (),
+    header: bool | None = None,
 ) -> pd.DataFrame:
-    """Read one of the tables; `strings` are columns to read as text, even if all their cells are numbers."""
+    """Read one of the tables; `strings` are columns to read as text, even if all their cells are numbers.
+
+    ``header`` is that of a table other than REAL.
+    """
     from missdiff_fast.cli.tables import read
 
     given: dict[str, object] = {"data": path}
     if path is not args.data:
-        given |= {"format": None, "sheet": None, "query": None}
+        given |= {"format": None, "sheet": None, "query": None, "header": header}
     try:
         return read(argparse.Namespace(**(vars(args) | given)), marks, strings)
     except UserError as error:

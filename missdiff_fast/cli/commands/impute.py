@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.errors import UserError, written
 from missdiff_fast.cli.json_output import add_json, check_room, print_json
-from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_device, add_quiet, add_reading, add_structural
+from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_device, add_plain, add_quiet, add_reading, add_structural
 from missdiff_fast.cli.places import read_output, read_place
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
     parser.add_argument("--seed", metavar="N", type=int, help="seed of the draws")
     add_json(common, "what was filled")
     add_reading(parser)
+    add_plain(parser, "DATA, or if that is no text, the text file that fit read")
     add_structural(parser)
     add_device(parser)
     add_quiet(common)
@@ -60,6 +61,9 @@ def run(args: argparse.Namespace) -> None:
     )
     from missdiff_fast.table.dates import forms_of, with_forms
     from missdiff_fast.table.fields import MISSING_TEXTS
+    from missdiff_fast.table.frame_writing import PLAIN
+    from missdiff_fast.table.limit_reading import with_points
+    from missdiff_fast.table.text_writing import Rewriter
 
     if args.draws is None:
         outputs = [args.output]
@@ -98,11 +102,15 @@ def run(args: argparse.Namespace) -> None:
         tables = [model.impute(table)]
     else:
         tables = model.impute_draws(table, args.draws, random_state=args.seed)
+    if args.plain and isinstance(rewriter, Rewriter):
+        rewriter = None
+    dialect = None if args.plain else model.dialect_
     left = tables[0].isna().sum()
     for filled, output in zip(tables, outputs, strict=True):
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
         filled = with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)})
-        rewrite(filled, output, rewriter, as_written=kept, keep_missing=True)
+        filled = with_points(filled, model.codec_.schema) if args.plain else filled
+        rewrite(filled, output, rewriter, as_written=kept, keep_missing=True, dialect=dialect or PLAIN)
     if args.json:
         holes = table.isna().sum()
         columns = [{"column": name, "filled": holes[name] - left[name], "left": left[name]} for name in table.columns]

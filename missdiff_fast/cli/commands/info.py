@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> None:
             "last loss": f"{history['loss'].iloc[-1]:.3f}" if len(history) else "unknown",
             "columns": str(len(columns)),
         }
+        | ({} if model.dialect_ is None else {"text file": str(model.dialect_)})
         | {f"chosen: {setting}": f"{value:,} ({reason})" for setting, value, reason in model.training_.to_numpy()}
     )
     show(f"\n{columns.to_string(index=False)}")
@@ -108,6 +109,7 @@ def describe(model: MissDiff) -> dict[str, Any]:
         "seed": model.seed_,
         "steps": history["step"].max() if len(history) else None,
         "last_loss": history["loss"].iloc[-1] if len(history) else None,
+        "dialect": None if model.dialect_ is None else model.dialect_.state(),
         "columns": [{**one, "categories": one["categories"] or None} for one in records(columns)],
         "training": records(model.training_),
         "relations": records(model.relations_),

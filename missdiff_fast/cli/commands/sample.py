@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.json_output import add_json, check_room, print_json
-from missdiff_fast.cli.options import TABLES, add_device, add_quiet, add_structural
+from missdiff_fast.cli.options import TABLES, add_device, add_plain, add_quiet, add_structural
 from missdiff_fast.cli.places import read_output
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
         type=int,
         help="draws the same rows again (default: the seed of fit, if it had one)",
     )
+    add_plain(parser, "the text file that fit read")
     add_structural(parser)
     add_json(common, "what was written")
     add_device(parser)
@@ -59,8 +60,9 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 def run(args: argparse.Namespace) -> None:
     """Write synthetic rows."""
     from missdiff_fast.cli.given import parse_all_given
-    from missdiff_fast.cli.tables import check_table_output, load, write
+    from missdiff_fast.cli.tables import check_table_output, is_text, load, write
     from missdiff_fast.table.dates import with_forms
+    from missdiff_fast.table.frame_writing import PLAIN
     from missdiff_fast.table.limit_reading import with_points
 
     check_room(args)
@@ -68,7 +70,9 @@ def run(args: argparse.Namespace) -> None:
     model = load(args)
     if args.structural_missing is not None:
         model.structural_missing = args.structural_missing
-    given = parse_all_given(model.codec_, args.given, [aside.column for aside in model.asides_.found.values()])
+    others = [aside.column for aside in model.asides_.found.values()]
+    decimal = "." if model.dialect_ is None else model.dialect_.decimal
+    given = parse_all_given(model.codec_, args.given, others, decimal)
     rows = model.sample(
         args.num_rows,
         given=given or None,
@@ -76,8 +80,10 @@ def run(args: argparse.Namespace) -> None:
         first_row=args.first_row,
         random_state=args.seed,
     )
-    rows = with_points(rows, model.codec_.schema)
-    write(with_forms(rows, model.codec_.schema.forms), args.output)
+    dialect = None if args.plain or not is_text(args.output) else model.dialect_
+    if dialect is None:
+        rows = with_points(rows, model.codec_.schema)
+    write(with_forms(rows, model.codec_.schema.forms), args.output, dialect or PLAIN)
     if args.json:
         names = [str(name) for name in rows.columns]
         print_json({"output": str(args.output), "rows": len(rows), "first_row": args.first_row, "columns": names})

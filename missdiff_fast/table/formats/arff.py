@@ -22,7 +22,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def _read(source: Source, options: ReadOptions) -> Reading:
-    lines = decode_text(source.content(), options.encoding, source.name).splitlines()
+    lines = decode_text(source.content(), options.encoding, source.name)[0].splitlines()
     names, nominal, start = _attributes(lines, source.name)
     body = [(number, line) for number, line in enumerate(lines[start:], start + 1) if line.strip() and line[0] != "%"]
     rows = [names, *(_cells(line, len(names), f"{source.name}, line {number}") for number, line in body)]

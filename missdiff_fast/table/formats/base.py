@@ -31,7 +31,7 @@ class Format:
         Gives the frame, and what else the file holds.
     write : callable, optional
         Writes a frame, whose columns have strings as names, to a path. None if it can't be written, or is text, which
-        `missdiff_fast.table.text_writing` writes.
+        `missdiff_fast.table.frame_writing` writes.
     written_suffixes : tuple of str
         The suffixes for which ``write`` works.
     check : callable, optional

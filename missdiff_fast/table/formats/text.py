@@ -1,4 +1,4 @@
-"""Delimited text: CSV and its kin. `missdiff_fast.table.text_writing` writes it."""
+"""Delimited text: CSV and its kin. `missdiff_fast.table.frame_writing` writes it."""
 
 from __future__ import annotations
 
