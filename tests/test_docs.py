@@ -48,7 +48,7 @@ def resolve(name: str) -> object:
 
 
 def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """The names that the page's code leaves, run in one go with small models: ten steps, no refinement, no calibration."""
+    """The names that the page's code leaves, run in one go with models of ten steps, unrefined and not calibrated."""
     monkeypatch.chdir(folder)
     for name, small in {"steps": 10, "width": 32, "refine": 0, "settings": _SMALL}.items():
         monkeypatch.setitem(MissDiff.__init__.__kwdefaults__, name, small)

@@ -112,8 +112,9 @@ def test_wheel_without_native_ops(sdist, tmp_path):
 
 def test_wheel_with_native_ops_loads_where_it_is_installed(sdist, tmp_path):
     _, source = sdist
-    # Unoptimised, as only the build itself is under test.
+    # Unoptimised and in few large units, as only the build itself is under test.
     arguments = "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0"
+    arguments += " -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0"
     wheel = build_wheel(source, tmp_path, MISSDIFF_NATIVE="on", CMAKE_ARGS=arguments)
     tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     assert wheel.stem.endswith(tag)
