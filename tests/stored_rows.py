@@ -46,20 +46,24 @@ def table() -> pd.DataFrame:
     return hide(census_split()[0].head(400), "independent", 0.2, random_state=0)[0]
 
 
-def rows(model: MissDiff) -> dict[str, pd.DataFrame]:
-    """Rows drawn, cells filled and scores of a fitted model."""
+def rows(model: MissDiff, *, loaded: bool) -> dict[str, pd.DataFrame]:
+    """Rows drawn, cells filled and scores of a fitted model; of one loaded from a file without those that cost most."""
     frame = table()
     some = frame.head(60)
     found = {
         "history": model.history_[["step", "loss"]],
         "sample": model.sample(60, random_state=1),
-        "given": model.sample(10, given={"sex": "Female", "age": 40}, random_state=1),
         "impute": model.impute(some),
-        "scores": model.score_samples(some, random_state=2).to_frame(),
-        "probabilities": model.predict_proba(some.drop(columns="workclass"), "workclass").head(10),
     }
     if model.preset == "default":
         found["incomplete"] = model.sample(60, missing=True, random_state=1)
+    if loaded:
+        return found
+    found |= {
+        "given": model.sample(10, given={"sex": "Female", "age": 40}, random_state=1),
+        "scores": model.score_samples(some, random_state=2).to_frame(),
+        "probabilities": model.predict_proba(some.drop(columns="workclass"), "workclass").head(10),
+    }
     return found | {f"draw{m}": draw for m, draw in enumerate(model.impute_draws(some, num_draws=2, random_state=3))}
 
 
@@ -74,7 +78,8 @@ def write(folder: Path, stored: Path) -> None:
         for backend in installed():
             run = f"{preset}-{backend}"
             _write(fit(preset, backend), folder / "fit" / run)
-            _write(MissDiff.load(stored / run / "model.missdiff", device="cpu", backend=backend), folder / "load" / run)
+            model = MissDiff.load(stored / run / "model.missdiff", device="cpu", backend=backend)
+            _write(model, folder / "load" / run, loaded=True)
 
 
 def store() -> None:
@@ -86,9 +91,9 @@ def store() -> None:
             model.save(to / "model.missdiff")
 
 
-def _write(model: MissDiff, to: Path) -> None:
+def _write(model: MissDiff, to: Path, *, loaded: bool = False) -> None:
     to.mkdir(parents=True, exist_ok=True)
-    for name, frame in rows(model).items():
+    for name, frame in rows(model, loaded=loaded).items():
         frame.to_csv(to / f"{name}.csv", index=False)
 
 

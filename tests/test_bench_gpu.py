@@ -65,22 +65,29 @@ def test_the_bytes_and_products_are_those_of_the_cpus_tables(plan: ModuleType, w
     assert plan.predict("mlp_sample, width 96", 64).flops == steps.work["flops"]
 
 
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_dry_run_builds_and_lists_everything(plan: ModuleType, tmp_path: Path, status: int) -> None:
-    """With a stand-in for the interpreter that only claims to build."""
-    python = tmp_path / "python"
-    python.write_text(
-        f'#!/bin/sh\n[ "$1" = setup.py ] && echo "$@" "$CMAKE_ARGS" && exit {status}\nexec "{sys.executable}" "$@"\n'
-    )
+def dry_run(folder: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """A dry run with a stand-in for the interpreter, which begins with these lines of shell."""
+    python = folder / "python"
+    python.write_text("\n".join(("#!/bin/sh", *lines, f'exec "{sys.executable}" "$@"\n')))
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     environment = {**os.environ, "PYTHON": str(python), "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(BENCH / "gpu" / "check.sh"), "--dry-run", "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == min(status, 1), done.stdout + done.stderr
-    assert ("FAILED: build" in done.stdout) == bool(status)
+    command = [str(BENCH / "gpu" / "check.sh"), "--dry-run", "--out", str(folder / "out")]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_a_dry_run_builds_and_lists_everything(plan: ModuleType, tmp_path: Path) -> None:
+    done = dry_run(tmp_path, '[ "$1" = setup.py ] && echo "$@" "$CMAKE_ARGS" && exit 0')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAILED: build" not in done.stdout
     assert "-DCMAKE_CUDA_ARCHITECTURES=90" in (tmp_path / "out" / "build.log").read_text()
     expected = [f"{name}.py::bench_" for name in plan.ORDER] + list(plan.LOOPS)
     assert all(text in done.stdout for text in (*expected, "tests/test_perturb.py")), done.stdout
+
+
+def test_a_dry_run_tells_that_the_build_failed(tmp_path: Path) -> None:
+    done = dry_run(tmp_path, '[ "$1" = setup.py ] && exit 3', '[ "$2" = pytest ] && exit 0')
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILED: build" in done.stdout
 
 
 def card_benchmarks(store: Path, *options: str, **more: Any) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:

@@ -29,7 +29,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def printed(folder: Path) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as output:
+    """The output of a model of 30 steps, unrefined and not calibrated."""
+    small = {"refine": 0, "settings": {"blend.rows_per_feature": 0, "calibration.rounds": 0}}
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as output:
+        for name, value in small.items():
+            patch.setitem(MissDiff.__init__.__kwdefaults__, name, value)
         assert main(["demo", "-o", str(folder), "--steps", "30", "--quiet"]) == 0
     return output.getvalue()
 
