@@ -25,6 +25,7 @@ from missdiff_fast.table.text_lines import Lines
 from missdiff_fast.table.text_parsing import TextParser
 from missdiff_fast.table.text_rows import Rows, fill_blank_rows, find_rows_of_holes, warn_of_blank_rows
 
+_SHOWN = 10  # lines of rows that hints may name
 _SEPARATORS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}  # of those kinds that have no other
 
 
@@ -57,7 +58,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     left = list(frame.columns)
 
     def write() -> WrittenTable:
-        return _as_written(parser, left, left_out)
+        return _as_written(parser, left, left_out, len(frame))
 
     if not len(frame):
         return with_forms(frame, forms), write
@@ -65,10 +66,10 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     if header and options.header is None:
         warn_of_header(frame, source)
     others = frame.drop(columns=list(strings)) if strings else frame
-    first = rows.first[~rows.blank][int(header) :].tolist()
+    first = rows.first[rows.filled(_SHOWN)[int(header) :]].tolist()
     warn_of_marks(others, source, first, header=header, skip_rows=options.skip_rows)
     warn_of_unheld(others, source, decimal)
-    texts = texts_with_zeros(parser, list(others.select_dtypes("number").columns))
+    texts = texts_with_zeros(parser, list(others.iloc[:0].select_dtypes("number").columns))
     for name in padded_identifiers(texts):
         frame[name] = _tidied(texts.pop(name), (*empty_texts[name], *markers), decimal, parse=False)[0]
     warn_of_zeros(texts, source)
@@ -124,11 +125,12 @@ def _parse(parser: TextParser, strings: Collection[Name], source: str) -> pd.Dat
     return frame
 
 
-def _as_written(parser: TextParser, names: Sequence[Name], left_out: np.ndarray) -> WrittenTable:
-    """The cells of the columns of some names as the file has them."""
+def _as_written(parser: TextParser, names: Sequence[Name], left_out: np.ndarray, number: int) -> WrittenTable:
+    """The cells of the columns of some names as the file has them; there are so many rows of the table."""
     rows, lines = parser.rows, parser.lines
-    full = np.flatnonzero(~rows.blank)
+    full = rows.filled()
     head, data = (full[:1], full[1:]) if parser.header else (full[:0], full)
+    assert len(data) == number
     beside = dict[int, list[str]]()  # the rows of the table above each row that was left out
     for at in np.flatnonzero(left_out):
         above = int(np.searchsorted(full, at)) - parser.header

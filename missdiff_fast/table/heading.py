@@ -28,7 +28,7 @@ Cells = list[list[str]]
 def first_cells(lines: Lines, rows: Rows, separator: str) -> tuple[Cells, list[int]]:
     """The cells of the first rows that are not blank, and the lines that these begin with."""
     split = splitter(separator)
-    full = np.flatnonzero(~rows.blank)[:_ROWS]
+    full = rows.filled(_ROWS)
     places = [(int(rows.first[at]), int(rows.last[at])) for at in full]
     cells = [[content(one).strip() for one in split(lines.text(*place))] for place in places]
     return cells, [first for first, _ in places]
@@ -98,7 +98,7 @@ class ColumnNames:
 
 def name_columns(lines: Lines, rows: Rows, separator: str, header: bool, source: str) -> tuple[ColumnNames, Rows]:
     """The columns' names, and the rows made even; ValueError where a name comes twice, or as of `make_even`."""
-    full = np.flatnonzero(~rows.blank)
+    full = rows.filled()
     fields = rows.fields[full]
     if not header:
         width = int(fields[0])
@@ -111,7 +111,7 @@ def name_columns(lines: Lines, rows: Rows, separator: str, header: bool, source:
     else:
         names = [name.strip() for name in next(csv.reader(head, delimiter=separator, skipinitialspace=True))]
     given = len(names)
-    width = int(np.bincount(fields[1:]).argmax()) if len(fields) > 1 else given
+    width = _commonest(fields[1:]) if len(fields) > 1 else given
     if width < given and not any(names[width:]):
         names = names[:width]
     elif width != given + 1:
@@ -126,6 +126,11 @@ def name_columns(lines: Lines, rows: Rows, separator: str, header: bool, source:
     no_header = Pass("header", False, when="if that line is no header")
     refuse_twice(called, source, f"in line {first}{ours}", Do("give each column a name of its own"), no_header)
     return ColumnNames(called, given), rows
+
+
+def _commonest(numbers: np.ndarray) -> int:
+    least = int(numbers.min())
+    return least if least == numbers.max() else int(np.bincount(numbers).argmax())
 
 
 def drop_unnamed_columns(

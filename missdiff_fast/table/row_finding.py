@@ -13,7 +13,7 @@ from missdiff_fast.table.text_lines import Lines
 from missdiff_fast.table.text_rows import WHITESPACE, Rows
 
 _QUOTE, _SPACE = b'" '
-_BEFORE_FIELD = b"\n\r"  # and the separator
+_BEFORE_FIELDS = b"\n\r"  # and the separator
 
 
 def skip_lines(lines: Lines, rows: int, numbers: Collection[int], source: str) -> None:
@@ -115,38 +115,33 @@ def _with_regular_quotes(lines: Lines, separator: str) -> Rows | None:
     return Rows(first, last, fields, blank)
 
 
-def _open_fields(piece: np.ndarray, opening: np.ndarray, mark: int) -> bool:
-    """Whether quotes that may open a field do: a field's beginning, with spaces, or a quote that closes, is before."""
-    before = opening - 1
-    byte = np.where(before < 0, np.uint8(_BEFORE_FIELD[0]), piece[before])
-    starts = np.array([mark, *_BEFORE_FIELD], dtype=np.uint8)
-    spaces = before[byte == _SPACE]
-    if not np.isin(byte, np.append(starts, np.frombuffer(b'" ', dtype=np.uint8))).all():
-        return False
-    while len(spaces):
-        spaces = spaces - 1
-        spaces = spaces[spaces >= 0]
-        byte = piece[spaces]
-        if not np.isin(byte[byte != _SPACE], starts).all():
+def _open_fields(text: np.ndarray, quotes: np.ndarray, mark: int) -> bool:
+    """Whether quotes, given by their places, each open a field, after spaces at most, or come after one that closes."""
+    starts = np.array([mark, *_BEFORE_FIELDS], dtype=np.uint8)
+    before = quotes[quotes > 0] - 1
+    before = before[text[before] != _QUOTE]
+    while len(before):
+        byte = text[before]
+        spaces = byte == _SPACE
+        if not np.isin(byte[~spaces], starts).all():
             return False
-        spaces = spaces[byte == _SPACE]
+        before = before[spaces & (before > 0)] - 1
     return True
 
 
 def _with_any_quotes(lines: Lines, separator: str, source: str) -> Rows:
-    found, last = array("i"), 0
+    """The rows as the csv module finds them, one by one."""
+    found, last, start = array("i"), 0, 1
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     try:
         for row in reader:
-            found.extend((last + 1, reader.line_num, len(row), not any(cell.strip() for cell in row)))
-            last = reader.line_num
+            start, last = last + 1, reader.line_num
+            found.extend((start, last, len(row), not any(cell.strip() for cell in row)))
     except csv.Error as error:
         if "field larger than" not in str(error):
             raise ValueError(f"{source}, line {last + 1}: {error}: mend the line") from error
         raise _unclosed(source, last + 1) from error
-    _require_closed_quotes(
-        (lines.line(number) for number in range(found[-4], len(lines) + 1)), found[-4], separator, source
-    )
+    _require_closed_quotes(map(lines.line, range(start, len(lines) + 1)), start, separator, source)
     first, last_, fields, blank = np.array(found, dtype=np.int32).reshape(-1, 4).T.copy()
     return Rows(first, last_, fields, blank.astype(bool))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-_NEWLINE, _RETURN, _SPACE = b"\n\r "
+_NEWLINE, _RETURN = b"\n\r"
 _BLOCK = 2**20  # bytes looked at, or parsed, at a time
 _FEW = 8  # lines that are looked up one by one
 
@@ -98,7 +98,7 @@ class Lines:
     def blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """The lines in blocks: their places, their bytes, and where in these each line begins.
 
-        A newline ends the last line too. Lines that were changed consist of white space.
+        A newline ends the last line too. Lines that were changed consist of newlines.
         """
         first = 1
         for last in self._block_ends():
@@ -109,7 +109,7 @@ class Lines:
             if changed:
                 piece = piece.copy()
             for number in changed:
-                piece[int(self._starts[number - 1]) - start : self._stop(number) - start] = _SPACE
+                piece[int(self._starts[number - 1]) - start : self._stop(number) - start] = _NEWLINE
             if last == len(self):
                 piece = np.append(piece, np.uint8(_NEWLINE))
             yield slice(first - 1, last), piece, begins
@@ -132,10 +132,14 @@ class Lines:
 
     def _rows(self, first: np.ndarray, last: np.ndarray) -> bytes:
         """Rows to be read, given by their lines; only those that are not read as written are taken one by one."""
-        several = last > first if self._returns else np.zeros(len(first), dtype=bool)
+        after, stop = int(first[0]), int(last[-1])
+        changed = self._changed_between(after, stop)
+        several = last > first
+        if not self._returns or not several.any():
+            return self._with_changes(after, stop, changed)
         ends = dict(zip(first[several].tolist(), last[several].tolist(), strict=True))
-        parts, after, stop = list[bytes](), int(first[0]), int(last[-1])
-        for begin in sorted({*ends, *self._changed_between(after, stop)}):
+        parts = list[bytes]()
+        for begin in sorted({*ends, *changed}):
             if begin < after:  # a line of the row above
                 continue
             if begin > after:
@@ -145,12 +149,24 @@ class Lines:
             after = end + 1
         if after <= stop:
             parts.append(self._plain(after, stop))
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
+
+    def _with_changes(self, first: int, last: int, changed: Sequence[int]) -> bytes:
+        """Lines as they are to be read, each with a newline as its end."""
+        if not changed:
+            return self._plain(first, last)
+        parts, at = list[bytes](), int(self._starts[first - 1])
+        for number, start in zip(changed, self._starts[np.array(changed) - 1].tolist(), strict=True):
+            parts.append(self._data[at:start])
+            parts.append(self._changed[number].encode() + b"\n")
+            at = self._after(number)
+        parts.append(self._data[at : self._after(last)])
+        return _with_newlines(b"".join(parts)) if self._returns else b"".join(parts)
 
     def _plain(self, first: int, last: int) -> bytes:
         """Lines as written, but each with a newline as its end."""
         piece = self._data[int(self._starts[first - 1]) : self._after(last)]
-        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if self._returns else piece
+        return _with_newlines(piece) if self._returns else piece
 
     def _changed_between(self, first: int, last: int) -> Sequence[int]:
         """The numbers of changed lines from one to another, in order."""
@@ -172,7 +188,11 @@ class Lines:
 
     def _stop(self, number: int) -> int:
         """Where a line's text ends."""
-        return int(self._stops(np.array([number]))[0])
+        if number == len(self):
+            return len(self._data)
+        start, stop = int(self._starts[number - 1]), int(self._starts[number]) - 1
+        both = self._returns and stop > start and self._data[stop - 1 : stop + 1] == b"\r\n"
+        return stop - both
 
     def _stops(self, numbers: np.ndarray) -> np.ndarray:
         """Where the texts of lines end, int64 ``[N]``."""
@@ -188,6 +208,10 @@ class Lines:
         return len(self._data) if number == len(self) else int(self._starts[number])
 
 
+def _with_newlines(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
 def _starts(text: np.ndarray, returns: bool) -> np.ndarray:
     """Where each line of a text begins, int32 ``[L]`` if that holds its length, else int64."""
     dtype = np.int32 if len(text) < np.iinfo(np.int32).max else np.int64
@@ -196,7 +220,7 @@ def _starts(text: np.ndarray, returns: bool) -> np.ndarray:
         piece = text[at : at + _BLOCK]
         ends = piece == _NEWLINE
         if returns:
-            below = np.append(piece[1:], text[at + _BLOCK] if at + _BLOCK < len(text) else np.uint8(_SPACE))
+            below = np.append(piece[1:], text[at + _BLOCK] if at + _BLOCK < len(text) else np.uint8(0))
             ends |= (piece == _RETURN) & (below != _NEWLINE)
         found.append((np.flatnonzero(ends) + (at + 1)).astype(dtype))
     return np.concatenate(found)

@@ -92,7 +92,8 @@ class TextParser:
         if again[_AS_TEXTS]:
             frame[again[_AS_TEXTS]] = self.texts(again[_AS_TEXTS])
         if again[_WHOLE]:
-            frame[again[_WHOLE]] = self._parse(again[_WHOLE], ()).read()
+            with self._parse(again[_WHOLE], ()) as reader:
+                frame[again[_WHOLE]] = reader.read()
         return frame
 
     def texts(self, columns: Sequence[Name], missing: Collection[str] | None = None) -> pd.DataFrame:
@@ -120,6 +121,9 @@ class TextParser:
         missing: Collection[str] | None = None,
         step: int | None = None,
     ) -> TextFileReader:
+        texts: Mapping[Any, list[str]] = self.missing
+        if missing is not None:
+            texts = {name: list(missing) for name in self.names}
         stream: Any = _Stream(self.lines.pieces(self.rows.first, self.rows.last))
         return pd.read_csv(
             stream,
@@ -131,7 +135,7 @@ class TextParser:
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values=self.missing if missing is None else {name: list(missing) for name in self.names},
+            na_values=texts,
             dtype=dict.fromkeys(as_text, object),
             low_memory=False,
             float_precision="round_trip",
@@ -146,14 +150,14 @@ class TextParser:
             if not any(map(self._is_text, parts)):
                 return _WHOLE
             return np.dtype(object) if kinds == {"text"} else _AS_TEXTS
-        if kinds <= {"int64", "float64"}:
-            if kinds == {"int64"} and all(part.dtype == np.int64 for part in parts):
-                return np.dtype(np.int64)
-            # A zero of a part of whole numbers has lost its sign.
-            zeros = any(part.dtype == np.int64 and bool((part == 0).any()) for part in parts)
-            return _WHOLE if zeros and self._has_negative_zero() else np.dtype(np.float64)
-        dtypes = {part.dtype for part in parts}
-        return dtypes.pop() if len(dtypes) == 1 and "object" not in kinds else _WHOLE
+        dtypes: set[Any] = {part.dtype for part in parts}
+        if len(dtypes) == 1 and "object" not in kinds:
+            return np.dtype(dtypes.pop())
+        if not kinds <= {"int64", "float64"}:
+            return _WHOLE
+        # A zero of a part of whole numbers has lost its sign.
+        zeros = any(part.dtype == np.int64 and bool((part == 0).any()) for part in parts)
+        return _WHOLE if zeros and self._has_negative_zero() else np.dtype(np.float64)
 
     def _is_text(self, part: pd.Series) -> bool:
         """Whether a part of a column has a text that is no number, of whatever size, and no boolean.
@@ -175,9 +179,11 @@ class TextParser:
 
 def _kind(part: pd.Series) -> str:
     """A column's dtype; "text" for one of strings, "" for one without cells."""
-    if part.dtype not in (np.dtype(object), np.dtype(np.float64)):
-        return part.dtype.name
-    first = part.first_valid_index()
-    if first is None:
+    name = str(part.dtype)
+    if name not in ("object", "float64"):
+        return name
+    at: Any = part.first_valid_index()
+    if at is None:
         return ""
-    return "text" if isinstance(part[first], str) else part.dtype.name
+    first: object = part[at]
+    return "text" if isinstance(first, str) else name

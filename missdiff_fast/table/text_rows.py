@@ -26,6 +26,13 @@ class Rows:
     fields: np.ndarray
     blank: np.ndarray
 
+    def filled(self, most: int | None = None) -> np.ndarray:
+        """The places of the rows that are not blank, or of the first of them, so many as ``most``; int64."""
+        reach = len(self.blank) if most is None else most
+        while reach < len(self.blank) and np.count_nonzero(~self.blank[:reach]) < (most or 0):
+            reach *= 2
+        return np.flatnonzero(~self.blank[:reach])[:most]
+
     def without(self, left_out: np.ndarray, lines: Lines) -> Rows:
         """The rows, some of them left out: they are blank, and so are their ``lines``, which change."""
         blank, fields = self.blank.copy(), self.fields.copy()
@@ -61,6 +68,8 @@ def make_even(lines: Lines, rows: Rows, index: np.ndarray, width: int, than: str
     ValueError
         If more than one row in a hundred has another number of fields; the message names their lines.
     """
+    if (rows.fields[index] == width).all():
+        return rows
     rows = _without_ends(lines, rows, index, width, separator, source)
     odd = index[rows.fields[index] != width]
     if not len(odd):
@@ -105,11 +114,11 @@ def find_rows_of_holes(
     lines: Lines, rows: Rows, width: int, header: bool, keep_blank_rows: bool, skip_rows: int
 ) -> np.ndarray:
     """The blank rows that are rows of the table with all cells missing."""
-    full = np.flatnonzero(~rows.blank)
-    place = np.arange(len(rows.blank))
-    below = place > full[0] if header else rows.first > skip_rows
+    below = rows.first > (rows.first[rows.filled(1)[0]] if header else skip_rows)
+    place = np.arange(len(rows.blank), dtype=np.int32)
     if width > 1:
-        return rows.blank & below & (rows.fields > 1) & (keep_blank_rows | (place < full[-1]))
+        last = len(place) if keep_blank_rows else len(place) - int(np.argmin(rows.blank[::-1]))
+        return rows.blank & below & (rows.fields > 1) & (place < last)
     # In a single column a missing cell is an empty line, unless it was written as a pair of quotes.
     last = len(place) - 1
     if keep_blank_rows:
