@@ -20,7 +20,7 @@ def rows() -> list[str]:
     return [f"{','.join(map(str, row))},{'ab' if place % 2 else 'cd'}" for place, row in enumerate(numbers.tolist())]
 
 
-@pytest.mark.parametrize("kind", ["plain", "CR LF", "quotes", "holes"])
+@pytest.mark.parametrize("kind", ["CR LF", "quotes", "holes"])
 def test_memory_is_a_few_times_the_size_of_the_file(kind: str, rows: list[str], tmp_path: Path) -> None:
     end = "\r\n" if kind == "CR LF" else "\n"
     if kind == "quotes":

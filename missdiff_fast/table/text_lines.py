@@ -57,7 +57,7 @@ class Lines:
 
     def change(self, number: int, text: str) -> None:
         """Give a line another text to be read."""
-        if text or self._stop(number) > int(self._starts[number - 1]):
+        if text or number in self._changed or self._stop(number) > int(self._starts[number - 1]):
             self._changed[number] = text
             self._in_order = None
 
