@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from missdiff_fast.errors import DataWarning
 from missdiff_fast.table import read_table, text_lines, text_parsing
 from missdiff_fast.table.io import read_written
 from missdiff_fast.table.row_finding import find_rows
@@ -106,6 +107,16 @@ def test_columns_parsed_in_parts_are_as_parsed_at_once(
     pd.testing.assert_frame_equal(found, expected)
     assert np.signbit(found["minus zero"]).tolist() == [True, *[False] * 5]
     assert found["late text"].tolist() == COLUMNS["late text"]
+
+
+def test_all_rows_of_a_part_may_lack_their_last_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("1\t2\n3\t\t\n4\t\t\nx\ty\nx\t5\n6\t\t\n")
+    monkeypatch.setattr(text_parsing, "_CELLS", 4)
+    with pytest.warns(DataWarning, match="end with a separator"):
+        frame = read_table(path, header=False)
+    assert frame[0].tolist() == ["1", "3", "4", "x", "x", "6"]
+    assert frame[1].fillna("").tolist() == ["2", "", "", "y", "5", ""]
 
 
 def test_a_file_without_a_column_of_numbers_may_have_leading_zeros(tmp_path: Path) -> None:

@@ -108,11 +108,19 @@ class TextParser:
     def _parts(
         self, columns: Sequence[Name] | None, as_text: Collection[Name], missing: Collection[str] | None = None
     ) -> Iterator[pd.DataFrame]:
-        step = max(1, _CELLS // len(self.names))
-        if np.count_nonzero(~self.rows.blank) <= step:
-            step = len(self.rows.blank)
-        with self._parse(columns, as_text, missing, step) as reader:
-            yield from reader
+        step, read = max(1, _CELLS // len(self.names)), 0
+        if np.count_nonzero(~self.rows.blank) > step:
+            try:
+                with self._parse(columns, as_text, missing, step) as reader:
+                    for part in reader:
+                        read += len(part)
+                        yield part
+                return
+            except pd.errors.ParserError:
+                pass  # such as of rows all of which lack their last fields, which pandas takes beside others alone
+        with self._parse(columns, as_text, missing) as reader:
+            whole = reader.read()
+        yield whole.iloc[read:] if read else whole
 
     def _parse(
         self,
