@@ -112,7 +112,7 @@ def test_columns_parsed_in_parts_are_as_parsed_at_once(
 def test_all_rows_of_a_part_may_lack_their_last_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.tsv"
     path.write_text("1\t2\n3\t\t\n4\t\t\nx\ty\nx\t5\n6\t\t\n")
-    monkeypatch.setattr(text_parsing, "_CELLS", 4)
+    monkeypatch.setattr(text_parsing, "_CELLS", 2)
     with pytest.warns(DataWarning, match="end with a separator"):
         frame = read_table(path, header=False)
     assert frame[0].tolist() == ["1", "3", "4", "x", "x", "6"]
