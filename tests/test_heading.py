@@ -11,7 +11,8 @@ import pytest
 from missdiff_fast.cli.main import main
 from missdiff_fast.errors import DataError, DataWarning
 from missdiff_fast.table import read_table
-from missdiff_fast.table.heading import has_header, label_rows
+from missdiff_fast.table.heading import has_header
+from missdiff_fast.table.label_lines import label_rows
 
 PEOPLE = [["39", "State-gov", "77516", "2174"], ["50", "Private", "83311", "0"], ["38", "Private", "215646", "0"]] * 3
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from missdiff_fast.table.files import UTF_8, Encoding
+from missdiff_fast.table.text_lines import Lines
 from missdiff_fast.table.text_rows import WHITESPACE
 
 # Texts that count as missing. The word None is not among them: data sets use it as a category.
@@ -88,12 +89,10 @@ class WrittenTable:
 
     Parameters
     ----------
-    lines : list of str
-        The lines of the file, without what ends them.
-    ends : list of str or None
-        What ends each line but the last; None if that is ``"\n"`` everywhere.
+    lines : Lines
+        The lines of the file.
     first, last : ndarray
-        The 1-based first and last line of each row, int64 ``[N]``; a field in quotes may span lines.
+        The 1-based first and last line of each row, int32 ``[N]``; a field in quotes may span lines.
     header : tuple of int or None
         The first and last line of the header.
     places : tuple of int
@@ -108,8 +107,7 @@ class WrittenTable:
         That of the file.
     """
 
-    lines: list[str]
-    ends: list[str] | None
+    lines: Lines
     first: np.ndarray
     last: np.ndarray
     header: tuple[int, int] | None
@@ -124,34 +122,21 @@ class WrittenTable:
     def line_end(self) -> str:
         """What ends the rows: that of the first row."""
         at = self.header[1] if self.header else int(self.last[0]) if len(self.last) else 0
-        return self.ends[at - 1] if self.ends and 0 < at <= len(self.ends) else "\n"
+        return self.lines.end(at) if at else "\n"
 
     def names(self) -> list[str] | None:
         """The fields of the header, one for each column; None if there is no header."""
         if self.header is None:
             return None
-        fields = splitter(self.separator)(self._text(*self.header))
+        fields = splitter(self.separator)(self.lines.written(*self.header))
         fields += [""] * (self.width - len(fields))
         return [fields[place] for place in self.places]
 
     def rows(self) -> Iterator[list[str]]:
         """The fields of each row, one for each column."""
         split, whole = splitter(self.separator), self.places == tuple(range(self.width))
-        for first, last in zip(self.first.tolist(), self.last.tolist(), strict=True):
-            fields = split(self._text(first, last))
+        for text in self.lines.each_written(self.first, self.last):
+            fields = split(text)
             if len(fields) != self.width:  # a row without a cell
                 fields = [*fields, *[""] * self.width][: self.width]
             yield fields if whole else [fields[place] for place in self.places]
-
-    def _text(self, first: int, last: int) -> str:
-        return joined(self.lines, self.ends, first, last)
-
-
-def joined(lines: list[str], ends: list[str] | None, first: int, last: int) -> str:
-    """Lines, given by their 1-based numbers, with the line ends between them as they are written."""
-    if first == last:
-        return lines[first - 1]
-    if ends is None:
-        return "\n".join(lines[first - 1 : last])
-    between = zip(lines[first - 1 : last - 1], ends[first - 1 : last - 1], strict=True)
-    return "".join(line + end for line, end in between) + lines[last - 1]

@@ -1,34 +1,36 @@
-"""Whether the first row of delimited text names the columns, and which rows below it hold labels such as units."""
+"""The names of the columns of delimited text: whether the first row has them, and which."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from missdiff_fast.errors import DataWarning, warn
-from missdiff_fast.remedies import Pass
-from missdiff_fast.table.fields import MISSING_TEXTS, content, joined, splitter
-from missdiff_fast.table.hints import are_generic
+from missdiff_fast.remedies import Do, Pass
+from missdiff_fast.table.fields import MISSING_TEXTS, content, splitter
 from missdiff_fast.table.limits import is_limit
-from missdiff_fast.table.odd_texts import is_mark, looks_numeric
-from missdiff_fast.table.text_rows import Rows
+from missdiff_fast.table.odd_texts import looks_numeric
+from missdiff_fast.table.sources import refuse_twice
+from missdiff_fast.table.text_lines import Lines
+from missdiff_fast.table.text_rows import WHITESPACE, Rows, make_even
 
 _ROWS = 300  # rows looked at
-_LEAST = 5  # rows below the first one that tell what the columns hold
+LEAST = 5  # rows below the first one that tell what the columns hold
 _NUMERIC = 0.95  # of a column's cells, so many at least are numbers or limits
-_MOST_LABELS = 3  # rows of units, types or labels
-_LABELLED, _LEAST_LABELS = 0.25, 2  # of the columns, more than this share have a label, of which so many differ
 
 Cells = list[list[str]]
 
 
-def first_cells(lines: list[str], ends: list[str] | None, rows: Rows, separator: str) -> tuple[Cells, list[int]]:
+def first_cells(lines: Lines, rows: Rows, separator: str) -> tuple[Cells, list[int]]:
     """The cells of the first rows that are not blank, and the lines that these begin with."""
     split = splitter(separator)
-    full = np.flatnonzero(~rows.blank)[:_ROWS]
+    full = rows.filled(_ROWS)
     places = [(int(rows.first[at]), int(rows.last[at])) for at in full]
-    cells = [[content(one).strip() for one in split(joined(lines, ends, *place))] for place in places]
+    cells = [[content(one).strip() for one in split(lines.text(*place))] for place in places]
     return cells, [first for first, _ in places]
 
 
@@ -43,13 +45,13 @@ def has_header(cells: Cells, source: str) -> bool:
     """
     first = cells[0]
     others = [row for row in cells[1:] if len(row) == len(first) and row != first]
-    if len(others) < _LEAST:
+    if len(others) < LEAST:
         return True
     columns = list(zip(*others, strict=True))
-    numeric = [_is_numeric(column) for column in columns]
-    numbers = [name for name, number in zip(first, numeric, strict=True) if number and not _is_missing(name)]
+    numeric = [is_numeric(column) for column in columns]
+    numbers = [name for name, number in zip(first, numeric, strict=True) if number and not is_missing(name)]
     texts = [(name, set(column)) for name, column, number in zip(first, columns, numeric, strict=True) if not number]
-    texts = [(name, known) for name, known in texts if not _is_missing(name)]
+    texts = [(name, known) for name, known in texts if not is_missing(name)]
     if not all(map(looks_numeric, numbers)) or _is_sequence(numbers):
         return True
     known = [name for name, values in texts if name in values]
@@ -63,59 +65,14 @@ def has_header(cells: Cells, source: str) -> bool:
     return False
 
 
-def label_rows(cells: Cells, *, header: bool) -> dict[int, str]:
-    """The rows below the header, up to three, that hold units, types or labels: places among ``cells``, to a label.
-
-    In columns of numbers they have no number, and texts that no other row has: in more than a quarter of all columns,
-    and not the same in all.
-
-    >>> label_rows([["height", "weight"], ["cm", "kg"], *[["170", "61.5"]] * 7], header=True)
-    {1: 'cm'}
-    """
-    if not header or len(cells) < 1 + _MOST_LABELS + _LEAST:
-        return {}
-    width, found = len(cells[0]), dict[int, str]()
-    columns = list(zip(*[row for row in cells[1 + _MOST_LABELS :] if len(row) == width], strict=True))
-    numeric = [place for place, column in enumerate(columns) if _is_numeric(column)]
-    for at in range(1, 1 + _MOST_LABELS):
-        row = cells[at]
-        odd = _labels(row, numeric) if len(row) == width else []
-        again = {text for other in cells[1:] if other is not row for text in other}
-        if len(odd) <= _LABELLED * width or len(set(odd)) < _LEAST_LABELS or not again.isdisjoint(odd):
-            break
-        found[at] = odd[0]
-    return found
-
-
-def _labels(row: Sequence[str], numeric: Sequence[int]) -> list[str]:
-    """The texts of a row in columns of numbers; none if it has a number there."""
-    own = [row[place] for place in numeric]
-    return [] if any(looks_numeric(text) or is_limit(text) for text in own) else list(filter(_is_label, own))
-
-
-def warn_of_labels(text: str, lines: Sequence[int], names: Sequence[str], source: str, skip_rows: int) -> None:
-    """Warn that rows of labels, such as ``text``, were left out: those that begin in these lines."""
-    several = len(lines) > 1
-    where = f"lines {lines[0]} to {lines[-1]} hold" if several else f"line {lines[0]} holds"
-    left = "they were left out" if several else "it was left out"
-    problem = f"{source}: {where} texts such as {text!r} where the others hold numbers, so {left}"
-    remedies = [Pass("skip_lines", list(lines), when="to silence this")]
-    if are_generic(names):
-        when = "if it is the header and the line before it is not"
-        remedies.insert(0, Pass("skip_rows", skip_rows + 1, when=when))
-    warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "))
-
-
-def _is_label(text: str) -> bool:
-    return not (_is_missing(text) or looks_numeric(text) or is_limit(text) or is_mark(text))
-
-
-def _is_missing(text: str) -> bool:
+def is_missing(text: str) -> bool:
+    """Whether a cell's text means that it is missing."""
     return text in MISSING_TEXTS or text == "?"
 
 
-def _is_numeric(column: Sequence[str]) -> bool:
-    observed = [text for text in column if not _is_missing(text)]
+def is_numeric(column: Sequence[str]) -> bool:
+    """Whether nearly all cells of a column that are not missing are numbers or limits."""
+    observed = [text for text in column if not is_missing(text)]
     like_numbers = sum(looks_numeric(text) or is_limit(text) for text in observed)
     return bool(observed) and like_numbers >= _NUMERIC * len(observed)
 
@@ -124,3 +81,77 @@ def _is_sequence(numbers: Sequence[str]) -> bool:
     """Whether numbers rise or fall all along."""
     steps = np.diff([float(text.replace(",", ".")) for text in numbers])
     return len(numbers) > 1 and bool((steps > 0).all() or (steps < 0).all())
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """The columns' names, and how many fields the header has, those at its end without a name and column left out."""
+
+    names: list[str] | list[int]
+    given: int
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.names)
+
+
+def name_columns(lines: Lines, rows: Rows, separator: str, header: bool, source: str) -> tuple[ColumnNames, Rows]:
+    """The columns' names, and the rows made even; ValueError where a name comes twice, or as of `make_even`."""
+    full = rows.filled()
+    fields = rows.fields[full]
+    if not header:
+        width = int(fields[0])
+        rows = make_even(lines, rows, full, width, "the first row has", separator, source)
+        return ColumnNames(list(range(width)), width), rows
+    first, last = int(rows.first[full[0]]), int(rows.last[full[0]])
+    head = [f"{lines.line(number)}\n" for number in range(first, last + 1)]  # a name in quotes may span lines
+    if separator == WHITESPACE:
+        names = head[0].split()
+    else:
+        names = [name.strip() for name in next(csv.reader(head, delimiter=separator, skipinitialspace=True))]
+    given = len(names)
+    width = _commonest(fields[1:]) if len(fields) > 1 else given
+    if width < given and not any(names[width:]):
+        names = names[:width]
+    elif width != given + 1:
+        width = given
+    # One field more on every line is a separator at its end; whether it is empty is known after reading.
+    than = "the header has" if width == given else "most lines have"
+    rows = make_even(lines, rows, full[1:], width, than, separator, source)
+    names += [""] * (width - len(names))
+    called = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+    own = [name for name in names if name]
+    ours = "" if len(set(own)) < len(own) else " (a column without a name is called so)"
+    no_header = Pass("header", False, when="if that line is no header")
+    refuse_twice(called, source, f"in line {first}{ours}", Do("give each column a name of its own"), no_header)
+    return ColumnNames(called, given), rows
+
+
+def _commonest(numbers: np.ndarray) -> int:
+    least = int(numbers.min())
+    return least if least == numbers.max() else int(np.bincount(numbers).argmax())
+
+
+def drop_unnamed_columns(
+    frame: pd.DataFrame, columns: ColumnNames, rows: Rows, header: bool, source: str
+) -> pd.DataFrame:
+    """The frame without empty columns that have no name; ValueError if one beyond the header has a cell."""
+    given, width = columns.given, columns.width
+    for surplus in frame.columns[given:width]:
+        filled = frame[surplus].notna().to_numpy()
+        if filled.any():
+            line = int(rows.first[~rows.blank][1 + int(np.argmax(filled))])
+            raise ValueError(
+                f"{source}, line {line}: {width} fields where the header has {given}: name every column in the header "
+                "(a first column of row names too), or mend the lines"
+            )
+    empty = [
+        name
+        for name in frame.columns
+        if header and str(name).startswith("Unnamed: ") and bool(frame[name].isna().all())
+    ]
+    if empty and len(frame):
+        warn(f"{source}: empty columns without a name were dropped ({', '.join(map(str, empty))})")
+        frame = frame.drop(columns=empty)
+    return frame

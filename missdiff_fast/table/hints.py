@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,11 +9,11 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from missdiff_fast.errors import DataWarning, warn
-from missdiff_fast.remedies import Do, LeaveOut, Pass, Remedy
+from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.date_forms import is_date_or_time
 from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
-from missdiff_fast.table.identifiers import are_identifiers
+from missdiff_fast.table.label_lines import warn_of_label_lines
 from missdiff_fast.table.limit_reading import decimal_of
 from missdiff_fast.table.literals import find_unheld
 from missdiff_fast.table.odd_texts import (
@@ -29,12 +28,8 @@ from missdiff_fast.table.odd_texts import (
 )
 from missdiff_fast.table.schema import Name
 
-_PADDED = re.compile(r"[+-]?0\d")
-_MOST_HEADERS = 3  # lines of units, types or labels
 _CATEGORIES = "such texts are categories, and so are the numbers or dates beside them"
 _MOST_GIVEN = 30  # texts that one remedy names
-# Names that a program made, above which the header may come later: X1, Column 2, Unnamed: 3.
-_GENERIC = re.compile(r"([a-z]{0,8}[ _.:-]*\d+)?|[a-z]", re.IGNORECASE)
 
 
 def warn_of_header(frame: pd.DataFrame, source: str) -> None:
@@ -55,48 +50,8 @@ def warn_of_marks(frame: pd.DataFrame, source: str, lines: Sequence[int], *, hea
 
     ``lines`` are the lines of the file in which the first rows stand.
     """
-    found = _find_texts(frame)
-    # A header among the rows leaves no column of numbers; a second one may have gaps.
-    alone = not header and not any(pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes)
-    texts: list[str] = []
-    places: list[int] = []
-    for row, line in zip(range(min(_MOST_HEADERS, len(frame))), lines, strict=False):
-        first = {name: frame[name].iloc[row] for name in found}
-        first = {name: text for name, text in first.items() if found[name].get(text) == 1}
-        if not first or not (alone or len(set(first.values())) > frame.shape[1] / 4):
-            break
-        texts.extend(first.values())
-        places.append(line)
-        for name, text in first.items():
-            if text != "?":
-                del found[name][text]
-        if not header:
-            found = {name: {text: count for text, count in odd.items() if text == "?"} for name, odd in found.items()}
-            break
-    if texts:
-        _warn_of_lines(texts[0], source, places, list(map(str, frame.columns)), header=header, skip_rows=skip_rows)
+    found = warn_of_label_lines(_find_texts(frame), frame, lines, source, header=header, skip_rows=skip_rows)
     _warn_of_texts(found, source)
-
-
-def _warn_of_lines(text: str, source: str, lines: list[int], names: list[str], *, header: bool, skip_rows: int) -> None:
-    """Warn of lines of units, types or labels below the header, or of a header among the rows."""
-    several = len(lines) > 1
-    where = f"lines {lines[0]} to {lines[-1]} hold" if several else f"line {lines[0]} holds"
-    problem = f"{source}: {where} texts such as {text!r} where all others hold numbers"
-    them = "them" if several else "it"
-    units = f"if {'they hold' if several else 'it holds'} units, types or labels"
-    remedies: list[Remedy] = [Pass("skip_lines", lines, goal=f"leave {them} out,", when=units)]
-    if not header:
-        remedies = [LeaveOut("header", False, when="if it is the header")]
-    elif are_generic(names):
-        when = "if it is the header and the line before it is not"
-        remedies.insert(0, Pass("skip_rows", skip_rows + 1, when=when))
-    warn(DataWarning("header", problem, value=text, remedy=remedies, joint="; "))
-
-
-def are_generic(names: Sequence[str]) -> bool:
-    """Whether most names are such as a program makes, like X1 or Column 2."""
-    return sum(_GENERIC.fullmatch(name) is not None for name in names) > len(names) / 2
 
 
 def warn_of_texts(frame: pd.DataFrame, source: str, *, marks: bool = False) -> None:
@@ -192,31 +147,6 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
                 remedies.append(Do("write one of the numbers with a decimal point", when=amounts))
             warning = DataWarning("unheld", problem, columns=[name], value=cells[0], remedy=remedies)
             warn(warning)
-
-
-def padded_identifiers(texts: pd.DataFrame) -> list[str]:
-    """The columns of numbers that are identifiers with leading zeros; ``texts`` are their cells as written."""
-    found = list[str]()
-    for name in texts.columns:
-        cells = texts[name].dropna().astype(str).str.strip()
-        distinct = cells.unique().tolist()
-        if any(map(_PADDED.match, distinct)) and are_identifiers(name, distinct, len(cells)):
-            found.append(name)
-    return found
-
-
-def warn_of_zeros(texts: pd.DataFrame, source: str) -> None:
-    """Warn of leading zeros in columns that were read as numbers; `texts` are their cells as written."""
-    cells = {name: texts[name].dropna().astype(str).str.strip().unique() for name in texts.columns}
-    padded = {name: next((text for text in column if _PADDED.match(text)), None) for name, column in cells.items()}
-    found = {name: text for name, text in padded.items() if text is not None}
-    if found:
-        each = ", ".join(f"{text!r} in column {name!r}" for name, text in list(found.items())[:SHOWN])
-        more = f", and in {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-        problem = f"{source}: columns of numbers lose leading zeros ({each}{more})"
-        names = [str(name) for name in found]
-        remedy = Pass("string_columns", names, goal="read them as text,", when="if they are codes")
-        warn(DataWarning("zeros", problem, columns=list(found), remedy=remedy))
 
 
 def _columns(names: list[Name]) -> str:

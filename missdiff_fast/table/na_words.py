@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -13,6 +13,7 @@ from missdiff_fast.remedies import Pass, Remedy
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable, content, is_quoted
 from missdiff_fast.table.schema import Name
+from missdiff_fast.table.text_parsing import TextParser
 
 _SHOWN = 3
 _WORDS = MISSING_TEXTS[1:]
@@ -30,12 +31,11 @@ class _Found:
 
 def keep_na_words(
     frame: pd.DataFrame,
-    table: str,
+    parser: TextParser,
     source: str,
     *,
     kept: Collection[Name],
     markers: Collection[str],
-    read_texts: Callable[[Sequence[Name]], pd.DataFrame],
     write: Callable[[], WrittenTable],
 ) -> pd.DataFrame:
     """Give columns of text the words that the file has in quotes on purpose, and warn of words that may be codes.
@@ -47,27 +47,25 @@ def keep_na_words(
     ----------
     frame : DataFrame
         The table as read, with the words as missing cells.
-    table : str
-        The text.
+    parser : TextParser
+        What parsed it.
     source : str
         The file's name, for warnings.
     kept : collection of str or int
         Columns in which the words are texts anyway.
     markers : collection of str
         Words that the user named as missing.
-    read_texts : callable
-        The cells of columns as texts, in which only empty ones are missing.
     write : callable
         The fields of the frame's rows, as the file has them.
     """
-    if not any(word in table for word in _WORDS):
+    if not any(_has_word(piece) for piece in parser.pieces()):
         return frame
     may_be = [name for name in frame.columns if name not in kept and _may_hold_words(frame[name])]
-    in_quotes = _QUOTED.search(table) is not None
+    in_quotes = any('"' in piece and _QUOTED.search(piece) is not None for piece in parser.pieces())
     may_be = [name for name in may_be if in_quotes or frame[name].notna().any()]
     if not may_be:
         return frame
-    texts = read_texts(may_be)
+    texts = parser.texts(may_be, missing=("",))
     counts = {name: _count_words(texts[name], markers) for name in may_be}
     found: dict[Name, _Found] = {name: _Found(words) for name, words in counts.items() if words}
     if not found:
@@ -96,6 +94,11 @@ def keep_na_words(
         texts_in_quotes, source, "were read as texts, being in quotes", ("missing_values", marks), "if they are missing"
     )
     return frame
+
+
+def _has_word(text: str) -> bool:
+    # Each word has one of these letters, for which one search is enough in a text of numbers.
+    return ("N" in text or "n" in text) and any(word in text for word in _WORDS)
 
 
 def _may_hold_words(column: pd.Series) -> bool:

@@ -6,12 +6,17 @@ import codecs
 import csv
 import itertools
 import re
+from collections.abc import Iterable
 
 from missdiff_fast.errors import DataError, DataWarning, argument_error, warn
 from missdiff_fast.remedies import Do, Give, Pass
 from missdiff_fast.table.files import Encoding
+from missdiff_fast.table.text_lines import Lines
+from missdiff_fast.table.text_rows import WHITESPACE
 
 SEPARATORS = (",", ";", "\t", "|")
+_TELLS_SEPARATOR = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)  # the first line of files for Excel
+_PIECE = 2**20  # bytes decoded at a time, to see whether they are UTF-8
 _SAMPLE = 200  # rows looked at to find the separator; ten times as many lines for the decimal mark
 
 
@@ -62,6 +67,32 @@ def _encoding_of(data: bytes, name: str, text: str) -> Encoding:
     if name == "utf-8-sig":
         return Encoding("utf-8", data.startswith(codecs.BOM_UTF8))
     return Encoding(name, text.startswith("\ufeff"))
+
+
+def as_utf_8(data: bytes, encoding: str | None, source: str) -> tuple[bytes, Encoding]:
+    r"""Bytes in another encoding as UTF-8, and their encoding; it and its errors are those of `decode_text`.
+
+    >>> as_utf_8("x,\xb5g".encode("cp1252"), None, "t.csv")
+    (b'x,\xc2\xb5g', Encoding(name='cp1252', mark=False))
+    """
+    if encoding is None and b"\0" not in data and _is_utf_8(data):  # as most files: nothing is copied
+        plain = data.removeprefix(codecs.BOM_UTF8).removeprefix(codecs.BOM_UTF8)
+        return plain, Encoding("utf-8", data.startswith(codecs.BOM_UTF8))
+    text, found = decode_text(data, encoding, source)
+    return text.encode("utf-8", "surrogatepass"), found
+
+
+def _is_utf_8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    decoder, view = codecs.getincrementaldecoder("utf-8")(), memoryview(data)
+    try:
+        for at in range(0, len(data), _PIECE):
+            decoder.decode(view[at : at + _PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 _ESCAPED = re.compile(r"[\udc80-\udcff]")  # how Python escapes a byte that is not UTF-8
@@ -132,7 +163,33 @@ def _around(data: bytes, at: int, encoding: str) -> str:
     return (before + after).decode(encoding, "backslashreplace").strip()
 
 
-def find_separator(lines: list[str]) -> str:
+def find_marks(lines: Lines, separator: str | None, decimal: str | None) -> tuple[str, str]:
+    """The separator and the decimal mark, found where they are not given; the line that tells a separator is changed.
+
+    Raises
+    ------
+    ValueError
+        If one that is given is none.
+    """
+    if separator is None and (told := _TELLS_SEPARATOR.fullmatch(lines.line(1))):
+        separator = told[1]
+        lines.blank(1, 1)
+    if separator is None:
+        separator = find_separator(lines)
+    elif separator != WHITESPACE and (len(separator) != 1 or not separator.isascii() or separator in '"\n\r'):
+        rule = (
+            f"must be one character of ASCII, no quote and no line break, or '{WHITESPACE}' for white space, got "
+            f"{separator!r}"
+        )
+        raise argument_error("separator", rule, separator)
+    if decimal is None:
+        decimal = find_decimal(lines, separator)
+    elif decimal not in (".", ","):
+        raise argument_error("decimal", f"must be '.' or ',', got {decimal!r}", decimal)
+    return separator, decimal
+
+
+def find_separator(lines: Iterable[str]) -> str:
     """The candidate that splits the first rows into the most fields, all rows alike; else the commonest in the header.
 
     >>> find_separator(["a;b;c", "1,5;2;3"])
@@ -155,7 +212,7 @@ _COMMA = re.compile(r"(?<![^;\t|\n\"])\s*[+-]?(\d+),(\d+)\s*(?![^;\t|\n\"])")
 _POINT = re.compile(r"(?<![^;\t|\n\"])\s*[+-]?\d+\.\d+\s*(?![^;\t|\n\"])")
 
 
-def find_decimal(lines: list[str], separator: str) -> str:
+def find_decimal(lines: Iterable[str], separator: str) -> str:
     """The decimal mark: a comma if some number has one that cannot separate thousands and the separator is another.
 
     >>> find_decimal(["a;b", "1,5;2"], ";"), find_decimal(["a;b", "1,500;2"], ";")
@@ -163,6 +220,6 @@ def find_decimal(lines: list[str], separator: str) -> str:
     """
     if separator == ",":
         return "."
-    sample = "\n".join(lines[: 10 * _SAMPLE])
+    sample = "\n".join(itertools.islice(lines, 10 * _SAMPLE))
     sure = any(len(m[2]) != 3 or len(m[1]) > 3 or m[1].startswith("0") for m in _COMMA.finditer(sample))
     return "," if sure and not _POINT.search(sample) else "."

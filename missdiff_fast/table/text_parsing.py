@@ -1,0 +1,197 @@
+"""The cells of delimited text as pandas parses them, a piece of the rows at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.io.parsers import TextFileReader
+
+from missdiff_fast.table.schema import Name
+from missdiff_fast.table.text_lines import Lines
+from missdiff_fast.table.text_rows import Rows
+
+_CELLS = 2**18  # parsed at a time
+_AS_TEXTS, _WHOLE = "as texts", "whole"  # how to parse a column again
+_NEGATIVE_ZERO = re.compile(r"-0+(?![\d.])")
+
+
+class _Stream:
+    """A text in pieces; the parser takes each as it comes, of whatever size."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, size: int = -1) -> bytes:
+        return next((piece for piece in self._pieces if piece), b"")
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+
+@dataclass(frozen=True)
+class TextParser:
+    """Parses the cells of rows.
+
+    Parameters
+    ----------
+    lines : Lines
+        The text.
+    rows : Rows
+        Its rows; blank ones are skipped.
+    names : list
+        The columns' names.
+    header : bool
+        Whether the first row has them.
+    separator, decimal : str
+        As of `missdiff_fast.table.read_table`.
+    missing : mapping
+        The texts of missing cells in each column.
+    """
+
+    lines: Lines
+    rows: Rows
+    names: list[str] | list[int]
+    header: bool
+    separator: str
+    decimal: str
+    missing: Mapping[Any, list[str]]
+
+    def pieces(self) -> Iterator[str]:
+        """The text that is parsed, in pieces of whole rows; a newline ends each row."""
+        return (piece.decode() for piece in self.lines.pieces(self.rows.first, self.rows.last))
+
+    def read(self, as_text: Collection[Name] = ()) -> pd.DataFrame:
+        """All columns, of the dtypes that pandas finds for all rows at once; some as texts.
+
+        Raises
+        ------
+        ParserError, EmptyDataError
+            If pandas can't read the text as a table.
+        """
+        parts = list(self._parts(None, as_text))
+        if len(parts) == 1:
+            return parts[0]
+        again: dict[str, list[Name]] = {_AS_TEXTS: [], _WHOLE: []}
+        for name in parts[0].columns:
+            columns = [part[name] for part in parts]
+            dtype = np.dtype(object) if name in as_text else self._dtype_of_all(columns)
+            if isinstance(dtype, str):
+                again[dtype].append(name)
+            for part, column in zip(parts, columns, strict=True):
+                if isinstance(dtype, str):
+                    part[name] = 0.0  # it is replaced below
+                elif column.dtype != dtype:
+                    part[name] = column.astype(dtype)
+        frame = pd.concat(parts, ignore_index=True)
+        parts.clear()
+        if again[_AS_TEXTS]:
+            frame[again[_AS_TEXTS]] = self.texts(again[_AS_TEXTS])
+        if again[_WHOLE]:
+            with self._parse(again[_WHOLE], ()) as reader:
+                frame[again[_WHOLE]] = reader.read()
+        return frame
+
+    def texts(self, columns: Sequence[Name], missing: Collection[str] | None = None) -> pd.DataFrame:
+        """Columns as texts; the texts of their missing cells are those of the parser, or ``missing``."""
+        parts = list(self.parts_of_texts(columns, missing))
+        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+    def parts_of_texts(self, columns: Sequence[Name], missing: Collection[str] | None = None) -> Iterator[pd.DataFrame]:
+        """What `texts` gives, in parts of some rows each."""
+        return self._parts(columns, columns, missing)
+
+    def _parts(
+        self, columns: Sequence[Name] | None, as_text: Collection[Name], missing: Collection[str] | None = None
+    ) -> Iterator[pd.DataFrame]:
+        step, read = max(1, _CELLS // len(self.names)), 0
+        if np.count_nonzero(~self.rows.blank) > step:
+            try:
+                with self._parse(columns, as_text, missing, step) as reader:
+                    for part in reader:
+                        read += len(part)
+                        yield part
+                return
+            except pd.errors.ParserError:
+                pass  # such as of rows all of which lack their last fields, which pandas takes beside others alone
+        with self._parse(columns, as_text, missing) as reader:
+            whole = reader.read()
+        yield whole.iloc[read:] if read else whole
+
+    def _parse(
+        self,
+        columns: Sequence[Name] | None,
+        as_text: Collection[Name],
+        missing: Collection[str] | None = None,
+        step: int | None = None,
+    ) -> TextFileReader:
+        texts: Mapping[Any, list[str]] = self.missing
+        if missing is not None:
+            texts = {name: list(missing) for name in self.names}
+        stream: Any = _Stream(self.lines.pieces(self.rows.first, self.rows.last))
+        return pd.read_csv(
+            stream,
+            sep=self.separator,
+            decimal=self.decimal,
+            header=0 if self.header else None,
+            names=self.names,
+            usecols=None if columns is None else list(columns),
+            index_col=False,
+            skipinitialspace=True,
+            keep_default_na=False,
+            na_values=texts,
+            dtype=dict.fromkeys(as_text, object),
+            low_memory=False,
+            float_precision="round_trip",
+            iterator=True,
+            chunksize=step,
+        )
+
+    def _dtype_of_all(self, parts: Sequence[pd.Series]) -> np.dtype[Any] | str:
+        """The dtype of a column that was parsed in parts as pandas gives it to the whole; or how to parse it again."""
+        kinds = {_kind(part) for part in parts} - {""}
+        if "text" in kinds:
+            if not any(map(self._is_text, parts)):
+                return _WHOLE
+            return np.dtype(object) if kinds == {"text"} else _AS_TEXTS
+        dtypes: set[Any] = {part.dtype for part in parts}
+        if len(dtypes) == 1 and "object" not in kinds:
+            return np.dtype(dtypes.pop())
+        if not kinds <= {"int64", "float64"}:
+            return _WHOLE
+        # A zero of a part of whole numbers has lost its sign.
+        zeros = any(part.dtype == np.int64 and bool((part == 0).any()) for part in parts)
+        return _WHOLE if zeros and self._has_negative_zero() else np.dtype(np.float64)
+
+    def _is_text(self, part: pd.Series) -> bool:
+        """Whether a part of a column has a text that is no number, of whatever size, and no boolean.
+
+        If one part has, the whole is text; else it depends on the order of its cells.
+        """
+        return _kind(part) == "text" and any(not self._may_be_value(text) for text in part.dropna().unique())
+
+    def _may_be_value(self, text: str) -> bool:
+        try:
+            float(text.replace(self.decimal, "."))
+        except ValueError:
+            return text.lower() in ("true", "false")
+        return True
+
+    def _has_negative_zero(self) -> bool:
+        return any("-0" in piece and _NEGATIVE_ZERO.search(piece) is not None for piece in self.pieces())
+
+
+def _kind(part: pd.Series) -> str:
+    """A column's dtype; "text" for one of strings, "" for one without cells."""
+    name = str(part.dtype)
+    if name not in ("object", "float64"):
+        return name
+    at: Any = part.first_valid_index()
+    if at is None:
+        return ""
+    first: object = part[at]
+    return "text" if isinstance(first, str) else name
