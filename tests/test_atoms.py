@@ -202,7 +202,7 @@ def model() -> MissDiff:
 def _fit(share: float) -> MissDiff:
     # Without relations, which would settle the same rows.
     settings = {"atoms.share": share, "relations.enabled": False}
-    return MissDiff(steps=3000, blocks=2, settings=settings, random_state=0).fit(_table())
+    return MissDiff(steps=2500, refine=0, blocks=2, settings=settings, random_state=0).fit(_table())
 
 
 def _level(names: pd.Series) -> pd.Series:

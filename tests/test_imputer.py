@@ -120,17 +120,16 @@ def test_an_interrupted_training_leaves_the_network_before(monkeypatch: pytest.M
 
 
 def test_few_rows_are_imputed_better_by_a_new_network() -> None:
-    wrong: dict[float, list[float]] = {0.5: [], 0.0: []}
-    for seed in (0, 1):
-        random = np.random.default_rng(seed)
-        values = random.normal(size=(300, 2)) @ random.normal(size=(2, 16)) + random.normal(size=(300, 16))
-        truth = pd.DataFrame(np.digitize(values, [-1, 1]).astype(str)).rename(columns=str)
-        table, kept = hide(truth, "independent", 0.2, seed)
-        for new, errors in wrong.items():
-            settings = {"imputer.new_share": new, "blend.rows_per_feature": 0, "calibration.rounds": 0}
-            filled = MissDiff(settings=settings, random_state=seed).fit(table).impute(table)
-            errors.append(float(imputation(truth, filled, kept).iloc[0]["category_error"]))
-    assert all(new < old - 3 for new, old in zip(*wrong.values(), strict=True))
+    random = np.random.default_rng(0)
+    values = random.normal(size=(300, 2)) @ random.normal(size=(2, 16)) + random.normal(size=(300, 16))
+    truth = pd.DataFrame(np.digitize(values, [-1, 1]).astype(str)).rename(columns=str)
+    table, kept = hide(truth, "independent", 0.2, 0)
+    wrong = []
+    for new in (0.5, 0.0):
+        settings = {"imputer.new_share": new, "blend.rows_per_feature": 0, "calibration.rounds": 0}
+        filled = MissDiff(settings=settings, refine=0, random_state=0).fit(table).impute(table)
+        wrong.append(float(imputation(truth, filled, kept).iloc[0]["category_error"]))
+    assert wrong[0] < wrong[1] - 3
 
 
 def test_its_share_is_that_of_the_rows() -> None:

@@ -25,6 +25,7 @@ from missdiff_fast.networks import Denoiser
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
 N, CPU = 3000, torch.device("cpu")
+FAST = {"calibration.rounds": 0, "blend.rows_per_feature": 0}
 
 
 def _table() -> pd.DataFrame:
@@ -107,7 +108,9 @@ def test_the_choice_is_told(model: MissDiff) -> None:
 
 
 def test_a_complete_table_has_no_network_for_it(table: pd.DataFrame) -> None:
-    model = MissDiff(steps=20, random_state=0).fit(table[["number"]].assign(y=np.arange(N) % 7))
+    model = MissDiff(steps=20, refine=0, settings=FAST, random_state=0).fit(
+        table[["number"]].assign(y=np.arange(N) % 7)
+    )
     assert "incomplete.steps" not in model.training_["setting"].tolist()
     pd.testing.assert_frame_equal(model.sample(30, missing=True), model.sample(30))
 
@@ -115,7 +118,7 @@ def test_a_complete_table_has_no_network_for_it(table: pd.DataFrame) -> None:
 def test_rows_without_any_value_are_drawn_as_often(table: pd.DataFrame) -> None:
     some = table[["x", "y"]].copy()
     some.iloc[::3] = np.nan
-    drawn = MissDiff(steps=20, random_state=0).fit(some).sample(3000, missing=True)
+    drawn = MissDiff(steps=20, refine=0, settings=FAST, random_state=0).fit(some).sample(3000, missing=True)
     assert abs(drawn.isna().all(axis=1).mean() - some.isna().all(axis=1).mean()) < 0.03
 
 
@@ -129,7 +132,7 @@ def test_tables_without_a_row_of_cells_and_holes(kind: str) -> None:
         "whole rows": pd.DataFrame({"x": x, "y": np.where(np.isnan(x), np.nan, -w)}),
         "one value": pd.DataFrame({"tick": np.where(random.random(400) < 0.5, "yes", None), "w": w}),
     }[kind]
-    model = MissDiff(steps=20, random_state=0).fit(table)
+    model = MissDiff(steps=20, refine=0, settings=FAST, random_state=0).fit(table)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         drawn = model.sample(2000, missing=True)
@@ -156,7 +159,7 @@ def test_the_paper_draws_complete_rows_alone(table: pd.DataFrame) -> None:
 
 
 def test_a_share_of_0_trains_no_network(table: pd.DataFrame) -> None:
-    model = MissDiff(steps=20, random_state=0, settings={"incomplete.step_share": 0}).fit(table)
+    model = MissDiff(steps=20, refine=0, random_state=0, settings={**FAST, "incomplete.step_share": 0}).fit(table)
     assert "incomplete.steps" not in model.training_["setting"].tolist()
     with pytest.raises(ValueError, match=r"was not trained.*incomplete\.step_share"):
         model.sample(5, missing=True)
@@ -164,7 +167,7 @@ def test_a_share_of_0_trains_no_network(table: pd.DataFrame) -> None:
 
 
 def test_the_shortest_training_has_one_step(table: pd.DataFrame) -> None:
-    model = MissDiff(steps=2, refine=0, random_state=0).fit(table)
+    model = MissDiff(steps=2, refine=0, settings=FAST, random_state=0).fit(table)
     assert model.training_.set_index("setting")["value"]["incomplete.steps"] == 1
     assert model.sample(50, missing=True).isna().any(axis=None)
 
@@ -178,7 +181,7 @@ def test_an_interrupted_fit_says_what_it_lacks(
     table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, draws: bool
 ) -> None:
     monkeypatch.setattr(column_states, name, _interrupt)
-    model = MissDiff(steps=5, random_state=0)
+    model = MissDiff(steps=5, refine=0, settings=FAST, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(table)
     model.save(tmp_path / "model")
@@ -219,7 +222,7 @@ def test_columns_of_every_kind_have_holes() -> None:
     ).convert_dtypes()
     holes = random.random(table.shape) < [0.1, 0.2, 0.3, 0.4, 0.5]
     table = table.mask(holes)
-    model = MissDiff(steps=200, random_state=0).fit(table)
+    model = MissDiff(steps=200, refine=0, random_state=0).fit(table)
     with pytest.warns(DataWarning, match=r"the holes of \['site'\], which have one value each, do not depend"):
         drawn = model.sample(2000, missing=True)
     assert drawn.dtypes.equals(table.dtypes)
@@ -227,7 +230,7 @@ def test_columns_of_every_kind_have_holes() -> None:
     assert set(drawn["site"].dropna()) == {"north"}
     assert abs((drawn["stay"].dropna() == 0).mean() - 0.4) < 0.06
     few = table.drop(columns="site")
-    assert len(MissDiff(steps=2, random_state=0).fit(few).sample(0, missing=True)) == 0
+    assert len(MissDiff(steps=2, refine=0, settings=FAST, random_state=0).fit(few).sample(0, missing=True)) == 0
 
 
 def _marginals(calibrated: bool) -> tuple[EncodedTable, EncodedTable, torch.Tensor]:

@@ -156,7 +156,7 @@ def test_up_to_a_hundred_categories_nothing_changes() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> MissDiff:
-    return MissDiff(steps=1500, random_state=0).fit(_table())
+    return MissDiff(steps=1000, refine=0, random_state=0).fit(_table())
 
 
 def test_synthetic_rows_keep_shares_and_kinds(model: MissDiff) -> None:
