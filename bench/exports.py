@@ -1,6 +1,6 @@
 """Every table of a folder through plan, fit, sample and impute of the command line, without options.
 
-    python bench/exports.py FOLDER [--fit --steps 20 --no-refine] [--save]
+    python bench/exports.py FOLDER [--save] [--jobs 2] [--fit --steps 20 --no-refine]
 
 FOLDER is searched for files; those that hold no table (SOURCE.txt, LICENSE.txt and the like) are passed over. For each
 file the four commands run one after another, each in a process of its own, and it is checked that
@@ -20,12 +20,14 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import itertools
 import json
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from store import RESULTS, describe, markdown
 
 from missdiff_fast.table import read_table
 from missdiff_fast.table.fields import MISSING_TEXTS
+from missdiff_fast.table.usual_marks import is_usual_mark
 
 _NO_TABLES = ("SOURCE", "LICENSE", "README")
 _ROWS = 200
@@ -61,7 +64,7 @@ def check(file: Path, folder: Path, fit: list[str]) -> dict[str, Any]:
         printed[name] = done.stdout
     row["seconds"] = time.perf_counter() - started
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # catch_warnings is of all threads: others read the same way
         tables = {name: _read(path) for name, path in (("file", file), ("sample", sampled), ("impute", filled))}
     row["rows"], row["columns"] = tables["file"].shape
     plan = json.loads(printed["plan"])
@@ -103,11 +106,14 @@ def _changed(file: Path, filled: Path, tables: dict[str, pd.DataFrame]) -> str:
         wrong = observed & (before != after)
         return f"impute changed {before[wrong][0]!r} to {after[wrong][0]!r}" if wrong.any() else ""
     before, after = _cells(file), _cells(filled)
+    # A mark such as ? among numbers is a hole; among texts it is a category, which stays.
+    marked = [bool(one.dtype.kind != "O" and one.isna().any()) for _, one in tables["file"].items()]
     if len(after) - len(before) not in (0, 1):  # a file without a header gets one
         return f"impute has {len(after):,} lines of {len(before):,}"
     for old, new in zip(before[::-1], after[::-1], strict=False):
-        for one, other in zip(old, new, strict=False):
-            if one.strip() not in MISSING_TEXTS and one != other:
+        for one, other, has_marks in itertools.zip_longest(old, new, marked, fillvalue=""):
+            hole = one.strip() in MISSING_TEXTS or (has_marks and is_usual_mark(one.strip()))
+            if one != other and not hole:
                 return f"impute changed {one!r} to {other!r}"
     return ""
 
@@ -129,8 +135,8 @@ def _cells(file: Path) -> list[list[str]]:
 
 
 def _read(file: Path) -> pd.DataFrame:
-    frame = read_table(file)
-    return frame.rename(columns=str)
+    """A table with its last rows, though they have no cell: `impute` fills them, and tells it."""
+    return read_table(file, keep_blank_rows=True).rename(columns=str)
 
 
 def _kind(file: Path) -> str:
@@ -143,6 +149,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--save", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="files at a time")
     parser.add_argument("--only", default="", help="a part of the names of the files")
     parser.add_argument("--fit", nargs=argparse.REMAINDER, default=[])
     args = parser.parse_args()
@@ -151,12 +158,15 @@ def main() -> None:
         for path in sorted(args.folder.rglob("*"))
         if path.is_file() and not path.name.startswith(_NO_TABLES) and args.only in path.name
     ]
-    rows = []
-    for file in files:
+
+    def checked(file: Path) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(check(file, Path(folder), args.fit))
-        print(json.dumps(rows[-1], default=float), flush=True)
-    frame = pd.DataFrame(rows)
+            row = check(file, Path(folder), args.fit)
+        print(json.dumps(row, default=float), flush=True)
+        return row
+
+    with ThreadPoolExecutor(args.jobs) as pool:  # each waits for processes
+        frame = pd.DataFrame(list(pool.map(checked, files)))
     faults = int((frame["fault"] != "").sum())
     print(f"{len(frame)} files, {faults} with a fault")
     if args.save:

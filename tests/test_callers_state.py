@@ -171,6 +171,7 @@ _CALLS: dict[str, Callable[[Path], object]] = {
     "evaluate.draw_errors": lambda _: evaluate.draw_errors(WHOLE, [WHOLE, WHOLE], OBSERVED),
     "evaluate.draw_scores": lambda _: evaluate.draw_scores(WHOLE, [WHOLE, WHOLE], OBSERVED),
     "evaluate.expected_coverage": lambda _: evaluate.expected_coverage(5),
+    "evaluate.fidelity_details": lambda _: evaluate.fidelity_details(WHOLE, WHOLE),
     "evaluate.fidelity": lambda _: evaluate.fidelity(WHOLE, WHOLE),
     "evaluate.fill_mean_mode": lambda _: evaluate.fill_mean_mode(ROWS),
     "evaluate.imputation": lambda _: evaluate.imputation(WHOLE, WHOLE, OBSERVED),

@@ -220,7 +220,8 @@ def test_blank_rows_at_the_end_go_with_a_warning_and_others_stay(read) -> None:
     assert frame["a"].dtype == "int64"
     assert read("a;b\n1;2\n;\n\n3;\n")["a"].isna().tolist() == [False, True, False]
     assert read("a,b\n,\n1,2\n")["a"].isna().tolist() == [True, False]
-    assert read("a,b\n1,2\n,\n,\n", keep_blank_rows=True)["a"].isna().tolist() == [False, True, True]
+    with pytest.warns(UserWarning, match=r"table\.csv: its last rows, 2, have no cell and are taken as rows"):
+        assert read("a,b\n1,2\n,\n,\n", keep_blank_rows=True)["a"].isna().tolist() == [False, True, True]
     assert read('a,b\n"x, y",2\n"",\nz,1\n')["a"].isna().tolist() == [False, True, False]
     assert read(",\n1,2\n", header=False)[0].isna().tolist() == [True, False]
     assert read("a,b\nNA,NA\n1,2\n")["a"].isna().tolist() == [True, False], "missing is not blank"

@@ -141,9 +141,12 @@ def fill_blank_rows(lines: Lines, rows: Rows, holes: np.ndarray, width: int, sep
 
 
 def warn_of_blank_rows(rows: Rows, holes: np.ndarray, width: int, source: str) -> None:
-    """Warn of dropped blank rows: those not in ``holes``, as `find_rows_of_holes` gives them."""
+    """Warn of dropped blank rows, those not in ``holes``, and of kept ones at the end; see `find_rows_of_holes`."""
     dropped = rows.blank & ~holes
     if width > 1:
+        kept = int((holes & (rows.first > rows.first[~rows.blank].max(initial=0))).sum())
+        if kept:
+            warn(f"{source}: its last rows, {kept:,}, have no cell and are taken as rows: delete them if they are none")
         count = int((dropped & (rows.fields > 1)).sum())
         if count:
             warn(f"{source}: {count:,} blank rows were dropped")
