@@ -300,6 +300,12 @@ def test_given_texts_in_python(folder: Path) -> None:
         model.sample(2, given={"admission": "27/8/2020"})
 
 
+@pytest.mark.parametrize("text", ["2022-02-30", "30.2.2022"])
+def test_given_days_that_do_not_exist_are_named(folder: Path, text: str) -> None:
+    with pytest.raises(TypeError, match=f"column 'admission' has string cells.*, and '{text}' is none"):
+        MissDiff.load(folder / "m").sample(2, given={"admission": text})
+
+
 def test_plans_tell_the_forms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", f"{folder}/t.csv", "--json"]) == 0
     columns = {one["column"]: one for one in json.loads(capsys.readouterr().out)["columns"]}
