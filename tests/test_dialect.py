@@ -298,3 +298,9 @@ def test_white_space_keeps_cells_apart() -> None:
     write_delimited(frame, stream, Dialect(r"\s+"))
     assert stream.getvalue() == '"a b" n\n"x y" 1.5\nNA 2.0\n"" NA\nz 3.0\n'
     assert pd.read_csv(io.StringIO(stream.getvalue()), sep=r"\s+").shape == (4, 2)
+
+
+def test_numbers_whose_decimal_mark_is_the_separator_are_in_quotes() -> None:
+    stream = io.StringIO()
+    write_delimited(pd.DataFrame({"x": [1.5, np.nan], "n": [1, 2]}), stream, Dialect(",", ","))
+    assert stream.getvalue() == 'x,n\n"1,5",1\n,2\n'

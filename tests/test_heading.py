@@ -32,6 +32,13 @@ def test_a_first_row_like_the_others_is_data() -> None:
         assert not has_header(texts, "t.csv")
 
 
+@pytest.mark.parametrize("mark", [".", "-", "unknown"])
+def test_usual_marks_in_a_first_row_are_no_names(mark: str) -> None:
+    body = rows_of("31 44 52 60 29 71 38 44", f"1.5 {mark} 2 {mark} 3 4 {mark} 5", "3 1 4 1 5 9 2 6", "7 7 8 8 9 9 7 8")
+    with pytest.warns(DataWarning, match="first line holds numbers such as '70' and was read as data"):
+        assert not has_header([["70", mark, "2", "9"], *body], "t.csv")
+
+
 @pytest.mark.parametrize(
     "cells",
     [

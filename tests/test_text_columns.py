@@ -16,7 +16,9 @@ from commands import refused
 
 from missdiff_fast import MissDiff
 from missdiff_fast.cli import main
+from missdiff_fast.errors import DataWarning
 from missdiff_fast.table import read_table, write_table
+from missdiff_fast.table.date_reading import Texts, read_local_dates
 from missdiff_fast.table.dates import forms_of
 
 Read = Callable[..., tuple[pd.DataFrame, list[str]]]
@@ -298,6 +300,18 @@ def test_given_texts_in_python(folder: Path) -> None:
     assert rows["at"].tolist() == [pd.Timedelta(hours=9, minutes=5)] * 2
     with pytest.raises(TypeError, match="column 'admission' has string cells"):
         model.sample(2, given={"admission": "27/8/2020"})
+
+
+@pytest.mark.parametrize("text", ["2022-02-30", "30.2.2022"])
+def test_given_days_that_do_not_exist_are_named(folder: Path, text: str) -> None:
+    with pytest.raises(TypeError, match=f"column 'admission' has string cells.*, and '{text}' is none"):
+        MissDiff.load(folder / "m").sample(2, given={"admission": text})
+
+
+@pytest.mark.parametrize(("form", "text"), [("YYYY/MM/DD", "01/02/2022"), ("DD-Mon-YYYY", "01-02-2022")])
+def test_a_known_form_of_other_dates_tells_no_order(form: str, text: str) -> None:
+    with pytest.warns(DataWarning, match="column 'seen' holds dates whose order no cell tells"):
+        assert read_local_dates({"seen": Texts({text: 2}, form)}, "t.csv") == ({}, {})
 
 
 def test_plans_tell_the_forms(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

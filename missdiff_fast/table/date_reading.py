@@ -10,7 +10,7 @@ import pandas as pd
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.date_forms import Written, find_form, split, to_iso, to_nanoseconds, unpadded_alike
-from missdiff_fast.table.date_writing import is_local, order_of
+from missdiff_fast.table.date_writing import example, is_local, order_of
 from missdiff_fast.table.dates import parse_dates
 from missdiff_fast.table.schema import Name
 
@@ -139,7 +139,8 @@ def _choose(
     """The order of a column in which its cells may have these; None if nothing tells it."""
     if len(orders) == 1:
         return next(iter(orders))
-    if known_form and is_local(known_form) and style in known_form:
+    known = split(example(known_form)) if is_local(known_form) else None
+    if known is not None and known.style == style:
         return order_of(known_form)
     if date_order is not None:
         return date_order

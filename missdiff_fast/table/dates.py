@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from datetime import tzinfo
+from datetime import date, tzinfo
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.date_forms import split, to_iso
 from missdiff_fast.table.date_writing import is_local, is_of_family, write_in
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
@@ -99,6 +100,30 @@ def has_zone(text: str) -> bool:
     """Whether a date has a zone, such as ``Z`` or ``+01:00``."""
     found = DATE.fullmatch(text)
     return found is not None and found["zone"] is not None
+
+
+def is_day_or_time(text: str) -> bool:
+    """Whether a text is a time of day, or a date of a day that exists, in any form that is read.
+
+    >>> is_day_or_time("2024-02-29"), is_day_or_time("29.02.2023"), is_day_or_time("14:05"), is_day_or_time("V45")
+    (True, False, True, False)
+    """
+    written = split(text)
+    if written is None:
+        days = [text] if DATE.fullmatch(text) else []
+    elif written.style == "time":
+        return True
+    else:
+        days = [to_iso(written, order) for order in written.orders()]
+    return any(_is_day(day[:10]) for day in days)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_dates(texts: list[str]) -> pd.Series:

@@ -10,7 +10,7 @@ import pandas as pd
 from missdiff_fast.table.dates import read_dates, with_forms
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable
-from missdiff_fast.table.files import Encoding
+from missdiff_fast.table.files import Encoding, fixed_separator
 from missdiff_fast.table.heading import ColumnNames, drop_unnamed_columns, first_cells, has_header, name_columns
 from missdiff_fast.table.hints import warn_of_header, warn_of_marks, warn_of_unheld
 from missdiff_fast.table.label_lines import label_rows, warn_of_labels
@@ -28,7 +28,6 @@ from missdiff_fast.table.text_parsing import TextParser
 from missdiff_fast.table.text_rows import Rows, fill_blank_rows, find_rows_of_holes, warn_of_blank_rows
 
 _SHOWN = 10  # lines of rows that hints may name
-_SEPARATORS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}  # of those kinds that have no other
 
 
 def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, Callable[[], WrittenTable]]:
@@ -37,7 +36,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     content, encoding = as_utf_8(place.content(), options.encoding, source)
     lines = Lines(content)
     skip_lines(lines, options.skip_rows, set(options.skip_lines or ()), source)
-    suggested = options.separator if options.separator is not None else _SEPARATORS.get(place.suffix)
+    suggested = options.separator if options.separator is not None else fixed_separator(place.suffix)
     separator, decimal = find_marks(lines, suggested, options.decimal)
     found = find_rows(lines, separator, source)
     if found.blank.all():

@@ -15,10 +15,9 @@ from typing import Any
 import pandas as pd
 
 from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable, content, is_quoted
-from missdiff_fast.table.files import DELIMITED, UTF_8, Encoding
+from missdiff_fast.table.files import PLAIN_KINDS, UTF_8, Encoding, fixed_separator
 from missdiff_fast.table.text_rows import WHITESPACE
 
-PLAIN_KINDS = (".csv", ".txt", ".data")  # kinds of files that may have any separator
 _CELLS = 200_000  # looked at, of as many of the first rows
 _LEAST_ROWS = 100
 _DIALECT = "missdiff_fast.dialect"
@@ -168,8 +167,8 @@ def separator_of(target: str, kind: str, separator: str, decimal: str) -> str:
     ... )
     (';', '\t', ';')
     """
-    if target not in PLAIN_KINDS:
-        return DELIMITED[target]
+    if (only := fixed_separator(target)) is not None:
+        return only
     if kind in PLAIN_KINDS:
         return separator
     return ";" if decimal == "," else ","

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 # The separator of each kind of delimited text.
 DELIMITED = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": ",", ".psv": "|", ".data": ","}
+PLAIN_KINDS = (".csv", ".txt", ".data")  # those that may have any other
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
@@ -27,6 +28,15 @@ class Encoding(NamedTuple):
 
 
 UTF_8 = Encoding()
+
+
+def fixed_separator(suffix: str) -> str | None:
+    """The separator of a kind of file that has no other; None of other kinds.
+
+    >>> fixed_separator(".psv"), fixed_separator(".csv")
+    ('|', None)
+    """
+    return None if suffix in PLAIN_KINDS else DELIMITED.get(suffix)
 
 
 def read_bytes(path: Path, compression: str) -> bytes:

@@ -13,7 +13,7 @@ from missdiff_fast.remedies import Do
 from missdiff_fast.table.dates import as_text
 from missdiff_fast.table.dialect import Dialect
 from missdiff_fast.table.dtypes import family_of
-from missdiff_fast.table.fields import in_quotes, quoted
+from missdiff_fast.table.fields import bare, in_quotes, quoted
 from missdiff_fast.table.text_rows import WHITESPACE
 
 ROWS = 16_384  # rows written at a time
@@ -82,7 +82,7 @@ class _Column:
         part = self._column.iloc[start : start + ROWS]
         cells = _texts(part, self._separator) if self._is_text else _numbers(part, self._has_times)
         if self._comma:
-            cells = [cell.replace(".", ",") for cell in cells]
+            cells = [bare(cell.replace(".", ","), self._separator) for cell in cells]
         if self._dialect.separator == WHITESPACE:
             cells = [_one_word(cell, self._dialect) for cell in cells]
         if self._quoted:  # a field with a quote is in quotes already

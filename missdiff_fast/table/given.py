@@ -13,7 +13,7 @@ from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.date_writing import is_local, read_as
-from missdiff_fast.table.dates import DATE
+from missdiff_fast.table.dates import read_dates
 from missdiff_fast.table.dtypes import holds_text, with_columns
 from missdiff_fast.table.schema import Column, check_frame
 
@@ -125,13 +125,14 @@ def _from_texts(column: pd.Series, form: str) -> pd.Series:
 
 
 def _from_text(cell: object, form: str) -> object:
-    """A date or time of day that is a text of its column's form, or of ISO 8601; all others as they are."""
+    """The date or time that a text writes in its column's form, or as `read_dates` takes it; others as they are."""
     if not isinstance(cell, str):
         return cell
-    read = read_as(cell.strip(), form)
-    return (
-        pd.Timestamp(cell.strip()) if read is None and DATE.fullmatch(cell.strip()) else cell if read is None else read
-    )
+    text = cell.strip()
+    if (read := read_as(text, form)) is not None:
+        return read
+    plain = read_dates([text])
+    return cell if plain is None else plain[0].iloc[0]
 
 
 def _of_family(column: pd.Series, learnt: Column) -> pd.Series:

@@ -17,6 +17,7 @@ from missdiff_fast.table.odd_texts import looks_numeric
 from missdiff_fast.table.sources import refuse_twice
 from missdiff_fast.table.text_lines import Lines
 from missdiff_fast.table.text_rows import WHITESPACE, Rows, make_even
+from missdiff_fast.table.usual_marks import is_usual_mark
 
 _ROWS = 300  # rows looked at
 LEAST = 5  # rows below the first one that tell what the columns hold
@@ -66,8 +67,8 @@ def has_header(cells: Cells, source: str) -> bool:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell's text means that it is missing."""
-    return text in MISSING_TEXTS or text == "?"
+    """Whether a cell's text means, or usually means, that it is missing."""
+    return text in MISSING_TEXTS or is_usual_mark(text)
 
 
 def is_numeric(column: Sequence[str]) -> bool:

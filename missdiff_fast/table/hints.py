@@ -19,10 +19,11 @@ from missdiff_fast.table.literals import find_unheld
 from missdiff_fast.table.odd_texts import (
     MOST_NAMED,
     SHOWN,
+    by_text,
     has_note,
-    in_cells,
     is_mark,
     listed,
+    listed_with_columns,
     looks_numeric,
     texts_among_numbers,
 )
@@ -91,17 +92,9 @@ def _warn_of_texts(found: Mapping[Any, dict[str, int]], source: str) -> None:
 
 
 def _few_texts(found: Mapping[Any, dict[str, int]], source: str) -> DataWarning:
-    places: dict[str, dict[Name, int]] = {}
-    for name, texts in found.items():
-        for text, count in texts.items():
-            places.setdefault(text, {})[name] = count
-    often = sorted(places, key=lambda text: (-len(places[text]), -sum(places[text].values())))
-    each = "; ".join(
-        f"{text!r} in {in_cells(sum(places[text].values()))} of {_columns(list(places[text]))}"
-        for text in often[:SHOWN]
-    )
-    more = f"; and {len(often) - SHOWN} more" if len(often) > SHOWN else ""
-    problem = f"{source} holds {each}{more}: {_CATEGORIES}"
+    places = by_text(found)
+    often = list(places)
+    problem = f"{source} holds {listed_with_columns(places)}: {_CATEGORIES}"
     missing = "if they stand for missing cells"
     remedies: list[Remedy] = [Pass("missing_values", often[:_MOST_GIVEN], goal="name them,", when=missing)]
     if any(map(has_note, often)):
@@ -147,8 +140,3 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
                 remedies.append(Do("write one of the numbers with a decimal point", when=amounts))
             warning = DataWarning("unheld", problem, columns=[name], value=cells[0], remedy=remedies)
             warn(warning)
-
-
-def _columns(names: list[Name]) -> str:
-    shown = ", ".join(map(repr, names[:SHOWN]))
-    return f"column {shown}" if len(names) == 1 else f"{len(names)} columns ({shown}{', ...' * (len(names) > SHOWN)})"

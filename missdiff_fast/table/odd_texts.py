@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from missdiff_fast.table.date_forms import is_date_or_time
 from missdiff_fast.table.dates import DATE, DURATION
 from missdiff_fast.table.limits import is_limit, read_texts
+from missdiff_fast.table.schema import Name
 
 MOST_NAMED = 12  # a column of more such texts is not mended by naming each
 SHOWN = 3
@@ -94,6 +95,40 @@ def listed(texts: Mapping[str, int]) -> str:
     shown = [f"{text!r} in {in_cells(count)}" for text, count in list(texts.items())[:SHOWN]]
     more = f", and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
     return ", ".join(shown) + more
+
+
+def by_text(found: Mapping[Name, Mapping[str, int]]) -> dict[str, dict[Name, int]]:
+    """How many cells of which columns have each text; those of the most columns and cells come first.
+
+    Parameters
+    ----------
+    found : mapping
+        The texts of each column, with their counts.
+
+    Examples
+    --------
+    >>> by_text({"a": {"?": 1}, "b": {"-": 2, "?": 3}})
+    {'?': {'a': 1, 'b': 3}, '-': {'b': 2}}
+    """
+    places: dict[str, dict[Name, int]] = {}
+    for name, texts in found.items():
+        for text, count in texts.items():
+            places.setdefault(text, {})[name] = count
+    return dict(sorted(places.items(), key=lambda item: (-len(item[1]), -sum(item[1].values()), item[0])))
+
+
+def listed_with_columns(places: Mapping[str, Mapping[Name, int]]) -> str:
+    """The first few of what `by_text` gives, in words.
+
+    >>> listed_with_columns({"?": {"a": 1, "b": 3}, "-": {"b": 2}})
+    "'?' in 4 cells of 2 columns ('a', 'b'); '-' in 2 cells of column 'b'"
+    """
+    each = []
+    for text, counts in list(places.items())[:SHOWN]:
+        names = ", ".join(map(repr, list(counts)[:SHOWN])) + (", ..." if len(counts) > SHOWN else "")
+        columns = f"column {names}" if len(counts) == 1 else f"{len(counts)} columns ({names})"
+        each.append(f"{text!r} in {in_cells(sum(counts.values()))} of {columns}")
+    return "; ".join(each) + (f"; and {len(places) - SHOWN} more" if len(places) > SHOWN else "")
 
 
 def in_cells(count: int) -> str:

@@ -12,8 +12,7 @@ import pandas as pd
 from missdiff_fast.errors import DataError, DataTypeError, argument_error
 from missdiff_fast.remedies import Convert, Do, Drop
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
-from missdiff_fast.table.date_forms import is_date_or_time
-from missdiff_fast.table.dates import DATE
+from missdiff_fast.table.dates import is_day_or_time
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
 from missdiff_fast.table.limit_reading import Limits, decimal_of
 from missdiff_fast.table.limits import is_limit
@@ -228,9 +227,7 @@ def _read_columns(
 def _odd(cells: ColumnCells) -> str:
     """The first of the texts that make strings of a column; "" if there is none."""
     texts = cells.distinct[0].tolist() if cells.family == "string" else []
-    plain = (
-        read_numbers([text.strip()]) is not None or DATE.fullmatch(text) or is_date_or_time(text) for text in texts
-    )
+    plain = (read_numbers([text.strip()]) is not None or is_day_or_time(text) for text in texts)
     others = [text for text, one in zip(texts, plain, strict=True) if not one]
     odd = next((text for text in others if not is_limit(text.strip())), others[0] if others else None)
     return "" if odd is None else f", and {odd!r} is none"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Pass
-from missdiff_fast.table.odd_texts import SHOWN, in_cells
+from missdiff_fast.table.odd_texts import by_text, listed_with_columns
 from missdiff_fast.table.schema import Name
 
 _DASHES = ("-", "--", "---", "\u2013", "\u2014")
@@ -35,14 +35,10 @@ def warn_of_usual_marks(found: Mapping[Name, Mapping[str, int]], source: str) ->
     """Warn of marks that were read as missing: their counts, by column and text."""
     if not found:
         return
-    places: dict[str, dict[Name, int]] = {}
-    for name, counts in found.items():
-        for text, count in counts.items():
-            places.setdefault(text, {})[name] = count
-    often = sorted(places, key=lambda text: (-len(places[text]), -sum(places[text].values()), text))
-    each = "; ".join(_told(text, places[text]) for text in often[:SHOWN])
-    more = f"; and {len(often) - SHOWN} more" if len(often) > SHOWN else ""
-    problem = f"{source}: {each}{more}, among numbers or dates, {'were' if len(often) > 1 else 'was'} read as missing"
+    places = by_text(found)
+    often = list(places)
+    were = "were" if len(often) > 1 else "was"
+    problem = f"{source}: {listed_with_columns(places)}, among numbers or dates, {were} read as missing"
     columns = [str(name) for name in found]
     goal = f"read the column{'s' if len(columns) > 1 else ''} as text,"
     remedies = [
@@ -50,11 +46,3 @@ def warn_of_usual_marks(found: Mapping[Name, Mapping[str, int]], source: str) ->
         Pass("missing_values", often, goal="name them,", when="if they are missing in columns of text, too"),
     ]
     warn(DataWarning("usual marks", problem, columns=list(found), value=often, remedy=remedies, joint="; "))
-
-
-def _told(text: str, counts: Mapping[Name, int]) -> str:
-    """A mark, with how many cells of which columns have it."""
-    names = list(counts)
-    shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
-    columns = f"column {shown}" if len(names) == 1 else f"{len(names)} columns ({shown})"
-    return f"{text!r} in {in_cells(sum(counts.values()))} of {columns}"
