@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,15 @@ def test_arff_that_is_damaged(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "t.arff").write_text(text)
     with pytest.raises(DataError, match=message):
         read_table(tmp_path / "t.arff")
+
+
+@pytest.mark.parametrize(
+    ("first", "header"),
+    [("2019,2020", True), ("2,1", True), ("10,20,30", True), ("5.1,3.5", False), ("1.5,2.5,9", False), ("7,7", False)],
+)
+def test_numbers_with_equal_steps_are_names(first: str, header: bool) -> None:
+    width = first.count(",") + 1
+    rows = [[str(7.3 * i % 5 + k) for k in range(width)] for i in range(30)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert has_header([first.split(","), *rows], "t.csv") == header

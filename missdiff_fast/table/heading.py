@@ -39,7 +39,7 @@ def has_header(cells: Cells, source: str) -> bool:
     """Whether the first row names the columns; a warning tells where it does not.
 
     It is data where it has a number, or a missing cell, in every column of numbers, and in at least half of the columns
-    of text a text that other rows have, too. Numbers that rise or fall all along the row, such as years, are names.
+    of text a text that other rows have, too. Numbers with equal steps all along the row, such as years, are names.
 
     >>> has_header([["age", "sex"], *[["31", "f"]] * 6], "t.csv")
     True
@@ -79,9 +79,10 @@ def is_numeric(column: Sequence[str]) -> bool:
 
 
 def _is_sequence(numbers: Sequence[str]) -> bool:
-    """Whether numbers rise or fall all along."""
+    """Whether numbers are names such as years: they rise or fall by equal steps, two of them by 1."""
     steps = np.diff([float(text.replace(",", ".")) for text in numbers])
-    return len(numbers) > 1 and bool((steps > 0).all() or (steps < 0).all())
+    equal = len(steps) > 0 and steps[0] != 0 and bool(np.allclose(steps, steps[0]))
+    return equal and (len(steps) > 1 or abs(steps[0]) == 1)
 
 
 @dataclass(frozen=True)
