@@ -46,6 +46,7 @@ class _Doubts:
     both: dict[Name, tuple[str, str]] = field(default_factory=dict)
     undecided: dict[Name, str] = field(default_factory=dict)
     as_others: dict[str, dict[Name, str]] = field(default_factory=dict)
+    as_known: dict[str, dict[Name, str]] = field(default_factory=dict)
 
 
 def read_local_dates(
@@ -86,15 +87,18 @@ def read_local_dates(
     forms: dict[Hashable, str] = {}
     for name, own in cells.items():
         texts, style = columns[name], own[0].style
-        chosen = _choose(orders[name], style, texts.known_form, date_order, told.get(style, {}))
+        known = _known_order(texts.known_form, style)
+        chosen = _choose(orders[name], known, date_order, told.get(style, {}))
         if chosen is None:
             doubts.undecided[name] = next(iter(texts.counts))
             continue
         read = _times(own) if style == "time" else parse_dates([to_iso(cell, chosen) for cell in own])
         if read.isna().any():  # `missdiff_fast.table.hints.warn_of_unheld` tells it
             continue
-        if len(orders[name]) > 1 and not texts.known_form and date_order is None:
+        if len(orders[name]) > 1 and known is None and date_order is None:
             doubts.as_others.setdefault(chosen, {})[name] = next(iter(texts.counts))
+        if len(orders[name]) > 1 and known is not None and date_order not in (None, known):
+            doubts.as_known.setdefault(known, {})[name] = next(iter(texts.counts))
         values[name], forms[name] = read, find_form(own, list(texts.counts.values()), chosen)
     _warn(doubts, source, {style: list(by_order.values()) for style, by_order in told.items()})
     return values, forms
@@ -133,15 +137,18 @@ def _way(cell: Written | None) -> str:
     return "" if cell is None else cell.style
 
 
-def _choose(
-    orders: set[str], style: str, known_form: str, date_order: str | None, told: Mapping[str, Name]
-) -> str | None:
+def _known_order(form: str, style: str) -> str | None:
+    """The order of the form that a column is known to have, if dates of a style are written like it."""
+    written = split(example(form)) if is_local(form) else None
+    return order_of(form) if written is not None and written.style == style else None
+
+
+def _choose(orders: set[str], known: str | None, date_order: str | None, told: Mapping[str, Name]) -> str | None:
     """The order of a column in which its cells may have these; None if nothing tells it."""
     if len(orders) == 1:
         return next(iter(orders))
-    known = split(example(known_form)) if is_local(known_form) else None
-    if known is not None and known.style == style:
-        return order_of(known_form)
+    if known is not None:
+        return known
     if date_order is not None:
         return date_order
     return next(iter(told)) if len(told) == 1 else None
@@ -164,6 +171,13 @@ def _warn(doubts: _Doubts, source: str, tell: Mapping[str, Sequence[Name]]) -> N
             Pass("date_order", order, when="to silence this"),
         ]
         _tell(f"{problem}, as in column {shown}", examples, remedies)
+    for order, examples in doubts.as_known.items():
+        what = f"dates whose order none of their cells tells, such as {next(iter(examples.values()))!r}"
+        problem = (
+            f"{source}: {_columns(examples)} {what}, and {_were(examples)} read with {_FIRST[order]} first, as in fit"
+        )
+        remedy = Do("write them as 2024-02-29", when="if that is wrong")
+        _tell(f"{problem}, not in the order given", examples, [remedy])
     if doubts.undecided:
         what = f"dates whose order no cell tells, such as {next(iter(doubts.undecided.values()))!r}"
         remedies = [Pass("date_order", order, when=f"if {first} stands first") for order, first in _FIRST.items()]
