@@ -19,7 +19,7 @@ from missdiff_fast.table.text_lines import Lines
 from missdiff_fast.table.text_rows import WHITESPACE, Rows, make_even
 from missdiff_fast.table.usual_marks import is_usual_mark
 
-_ROWS = 300  # rows looked at
+_ROWS, _LEAST_ROWS, _CELLS = 300, 40, 30_000  # rows looked at; of wide tables fewer, so that they have so many cells
 LEAST = 5  # rows below the first one that tell what the columns hold
 _NUMERIC = 0.95  # of a column's cells, so many at least are numbers or limits
 
@@ -29,7 +29,8 @@ Cells = list[list[str]]
 def first_cells(lines: Lines, rows: Rows, separator: str) -> tuple[Cells, list[int]]:
     """The cells of the first rows that are not blank, and the lines that these begin with."""
     split = splitter(separator)
-    full = rows.filled(_ROWS)
+    width = max(1, int(rows.fields[rows.filled(1)[0]]))
+    full = rows.filled(max(_LEAST_ROWS, min(_ROWS, _CELLS // width)))
     places = [(int(rows.first[at]), int(rows.last[at])) for at in full]
     cells = [[content(one).strip() for one in split(lines.text(*place))] for place in places]
     return cells, [first for first, _ in places]

@@ -13,13 +13,14 @@ from missdiff_fast.table.schema import Name
 MOST_NAMED = 12  # a column of more such texts is not mended by naming each
 SHOWN = 3
 _NUMBER = r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?"
+_IS_NUMBER = re.compile(_NUMBER, re.IGNORECASE)
 _RATIO = re.compile(r"\d+:\d+", re.ASCII)
 _NOTE = re.compile(rf"([<>]=?|[≤≥~≈])\s*{_NUMBER}|{_NUMBER}\s*[*+!^†‡]+", re.IGNORECASE)
 
 
 def looks_numeric(text: str) -> bool:
     """Whether a text is a number, with either decimal mark."""
-    return re.fullmatch(_NUMBER, text, re.IGNORECASE) is not None
+    return _IS_NUMBER.fullmatch(text) is not None
 
 
 def has_note(text: str) -> bool:
