@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 _NEWLINE, _RETURN = b"\n\r"
-_BLOCK = 2**20  # bytes looked at, or parsed, at a time
+_BLOCK = 2**19  # bytes looked at, or parsed, at a time
 _FEW = 8  # lines that are looked up one by one
 
 

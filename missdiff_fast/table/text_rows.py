@@ -144,8 +144,8 @@ def warn_of_blank_rows(rows: Rows, holes: np.ndarray, width: int, source: str) -
     """Warn of dropped blank rows, those not in ``holes``, and of kept ones at the end; see `find_rows_of_holes`."""
     dropped = rows.blank & ~holes
     if width > 1:
-        kept = int((holes & (rows.first > rows.first[~rows.blank].max(initial=0))).sum())
-        if kept:
+        after = len(rows.blank) - int(np.argmin(rows.blank[::-1]))  # of the last row with a cell
+        if kept := int(holes[after:].sum()):
             warn(f"{source}: its last rows, {kept:,}, have no cell and are taken as rows: delete them if they are none")
         count = int((dropped & (rows.fields > 1)).sum())
         if count:
