@@ -523,7 +523,7 @@ class MissDiff(Parameters):
         Examples
         --------
         >>> table = pd.DataFrame({"x": [1.0, 2.0, None, 4.0] * 8, "y": ["a", "a", "b", None] * 8})
-        >>> model = MissDiff(steps=5, random_state=0).fit(table)
+        >>> model = MissDiff(steps=5, refine=0, random_state=0).fit(table)
         >>> bool(model.score_samples(table, num_draws=2).notna().all())
         True
         """
@@ -683,7 +683,7 @@ class MissDiff(Parameters):
         --------
         >>> minutes = np.arange(200) % 70 * 3
         >>> table = pd.DataFrame({"minutes": minutes, "charge": (0.17 * minutes).round(2)})
-        >>> MissDiff(steps=2, random_state=0).fit(table).relations_[["column", "formula"]].values.tolist()
+        >>> MissDiff(steps=2, refine=0, random_state=0).fit(table).relations_[["column", "formula"]].values.tolist()
         [['charge', '0.17 * minutes']]
         """
         if not hasattr(self, "codec_"):
@@ -697,7 +697,7 @@ class MissDiff(Parameters):
         Examples
         --------
         >>> table = pd.DataFrame({"age": [31, 52, None, 47] * 8, "since": [12, 50, 3, None] * 8})
-        >>> model = MissDiff(rules=["0 <= since <= age"], steps=2, random_state=0).fit(table)
+        >>> model = MissDiff(rules=["0 <= since <= age"], steps=2, refine=0, random_state=0).fit(table)
         >>> model.rules_[["rule", "broken"]].values.tolist()
         [['0 <= since <= age', 0]]
         >>> rows = model.sample(50)

@@ -70,7 +70,7 @@ def test_orthogonal_matrices_have_singular_values_of_about_1() -> None:
 def test_every_change_trains_to_other_weights() -> None:
     variants, drawn = load("variants").VARIANTS, {}
     for name, variant in variants.items():
-        small = {"network.width": 16, "solver.steps": 3, "calibration.rounds": 1}
+        small = {"network.width": 16, "solver.steps": 3, "calibration.rounds": 1, "blend.rows_per_feature": 0}
         settings = {"training.steps": 130, "training.batch_size": 32, **small, **variant.settings}
         settings.pop("training.effort", None)
         with variant.change():
@@ -85,7 +85,7 @@ def test_filled_cells_are_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     variants, fills = load("variants"), []
     plain = variants.fill
     monkeypatch.setattr(variants, "fill", lambda *arguments: fills.append(arguments) or plain(*arguments))
-    settings = {"training.steps": 2000, "training.batch_size": 256, "network.width": 16}
+    settings = {"training.steps": 2000, "training.batch_size": 64, "network.width": 16, "blend.rows_per_feature": 0}
     with variants.fresh_fills(4):
         MissDiff(settings=settings, random_state=0, verbose=False).fit(_table())
     assert len(fills) == 3, "the first is the fit's own"

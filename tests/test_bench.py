@@ -118,11 +118,6 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
     alone = check("-k", "eager", slowed=100_000)
     assert alone.returncode == 0
     assert "was not timed, so there is nothing to compare with" in alone.stdout
-    of_processor["machine"]["simd"] = "none such"
-    store.write_text(json.dumps(runs))
-    skipped = check(slowed=100_000)
-    assert skipped.returncode == 0
-    assert "the stored ratios do not compare: SIMD was none such" in skipped.stdout
     store.write_text(json.dumps({"checks": {"Another": of_processor}}))
     skipped = check(slowed=100_000)
     assert skipped.returncode == 0

@@ -31,7 +31,8 @@ frame.loc[1::7, "c"] = None
 
 
 def fit(preset, backend):
-    settings = {"diffusion.steps": 4, "draws": 2} if preset == "paper" else {}
+    small = {"blend.rows_per_feature": 0, "calibration.rounds": 0}
+    settings = {"diffusion.steps": 4, "draws": 2} if preset == "paper" else small
     small = {"preset": preset, "steps": 6, "width": 8, "blocks": 1, "settings": settings, "verbose": False}
     return MissDiff(**small, backend=backend, device="cpu", random_state=0).fit(frame)
 """

@@ -60,7 +60,8 @@ def test_numbers_have_no_leading_zeros(texts: list[str]) -> None:
 def test_marks_of_missing_cells_are_avoided() -> None:
     texts = [f"{number:03}" for number in range(500)]
     avoided = ["600", "999", "?", "99999", "xyz"]
-    drawn = {Fresh.of(texts, avoid=avoided).text(number) for number in range(20_000)}
+    fresh = Fresh.of(texts, avoid=avoided)
+    drawn = {fresh.text(number) for number in range(20_000)}
     assert not drawn & set(avoided)
 
 

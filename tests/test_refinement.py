@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -183,6 +184,10 @@ def test_an_interruption_while_refining_keeps_the_first_training(
     assert not network.training
 
 
+# Settings of a fit without the networks that impute and that draw rows with holes.
+DRAWING_ALONE = {"imputer.step_share": 0, "imputer.new_share": 0, "incomplete.step_share": 0}
+
+
 def test_a_dependence_that_few_rows_show_whole_is_learnt(native_backend: Backend) -> None:
     # A pair of correlation 0.9 that one row in ten holds together. Zeros for what is missing and no word of it to the
     # network would give 0.71 in the limit: `drawn_moments` with 9/11 missing, of whose rows that hold a cell one in ten
@@ -192,7 +197,7 @@ def test_a_dependence_that_few_rows_show_whole_is_learnt(native_backend: Backend
     alone, first = random.random(4000) < 0.9, random.random(4000) < 0.5
     pair.loc[alone & first, "y"] = np.nan
     pair.loc[alone & ~first, "x"] = np.nan
-    model = MissDiff(steps=1500, width=64, blocks=2, random_state=0, verbose=False).fit(pair)
+    model = MissDiff(steps=1500, width=64, blocks=2, random_state=0, settings=DRAWING_ALONE, verbose=False).fit(pair)
     assert abs(model.sample(4000).corr().iloc[0, 1] - 0.9) < 0.05
 
 
@@ -205,7 +210,8 @@ def test_refinement_does_no_harm_where_it_fails(native_backend: Backend) -> None
     table = pd.DataFrame(np.where(holes, np.nan, full), columns=list("abcdefgh"))
     error = {}
     for refine in (0, None):
-        model = MissDiff(steps=500, width=64, blocks=2, random_state=0, refine=refine).fit(table)
+        settings: dict[str, Any] = {"settings": DRAWING_ALONE, "refine": refine}
+        model = MissDiff(steps=500, width=64, blocks=2, random_state=0, **settings).fit(table)
         error[refine] = np.abs(model.sample(3000).corr().to_numpy() - 0.8)[np.triu_indices(8, 1)].mean()
     assert error[None] < error[0] + 0.03
 
@@ -218,7 +224,7 @@ def test_a_marginal_is_mended_where_another_column_decides_what_is_missing() -> 
     table = pd.DataFrame({"a": a, "b": np.where(hidden, np.nan, b)})
     off = {}
     for sigma in (1e6, 1.0):
-        settings = {"refine.trusted_sigma": sigma, "calibration.scores": False}  # which mends it too
+        settings = {**DRAWING_ALONE, "refine.trusted_sigma": sigma, "calibration.scores": False}  # which mends it too
         model = MissDiff(steps=300, width=64, blocks=2, random_state=0, verbose=False, settings=settings).fit(table)
         off[sigma] = abs(model.sample(4000)["b"].mean() - b.mean())
     assert table["b"].mean() < -0.3

@@ -80,9 +80,8 @@ def test_chunks_are_all_columns_once(count: int) -> None:
     assert all(getattr(schema, chunk.kind)[chunk.columns] == chunk.names for chunk in found)
 
 
-@pytest.mark.parametrize("count", [2, 5])
-def test_threads_change_no_bit(count: int) -> None:
-    frame = long_frame()
+def test_threads_change_no_bit() -> None:
+    frame, count = long_frame(), 5
 
     def everything() -> tuple[list[torch.Tensor], list[pd.DataFrame]]:
         codec = fit_codec(frame)

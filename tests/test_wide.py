@@ -209,7 +209,13 @@ def test_numbers_named_as_categories_and_the_other_backend() -> None:
     table = _table()
     table["code"] = table["code"].str[1:].astype(float)
     model = MissDiff(
-        steps=20, width=16, categorical_columns=["code"], settings={"atoms.share": 0.05}, backend="reference"
+        steps=5,
+        width=16,
+        refine=0,
+        categorical_columns=["code"],
+        settings={"atoms.share": 0.05, "calibration.rounds": 1},
+        backend="reference",
+        random_state=0,
     ).fit(table)
     assert model.sample(50)["code"].dtype == np.float64
     assert model.impute(table)["code"].isin(range(V)).all()
@@ -218,7 +224,7 @@ def test_numbers_named_as_categories_and_the_other_backend() -> None:
 
 def test_a_column_alone() -> None:
     table = _table()[["code"]]
-    model = MissDiff(steps=20, width=16, random_state=0).fit(table)
+    model = MissDiff(steps=20, width=16, refine=0, random_state=0).fit(table)
     assert model.sample(20)["code"].notna().all()
 
 

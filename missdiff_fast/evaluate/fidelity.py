@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Fidelity(NamedTuple):
     """The scores of synthetic rows as a whole, by column and by pair of columns; all in per cent.
 
-    Parameters
+    Attributes
     ----------
     scores : DataFrame
         What `fidelity` gives.
