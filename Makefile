@@ -9,7 +9,8 @@ export MISSDIFF_NATIVE ?= on
 
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet
+# Python compiles a module when it is first imported; to compile all of them here would take a minute.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 STAMPS := $(VENV)/stamps
 NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
 CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
