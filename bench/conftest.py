@@ -42,6 +42,7 @@ from timing import (
 from workload import Workload, make_workload
 
 from missdiff_fast.ops import _library
+from missdiff_fast.reproduce import environment
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Run:
     @property
     def stored(self) -> Mapping[str, Any] | None:
         """The run of this processor to compare with."""
-        return (self.checks or {}).get(facts()["machine"]["processor"])
+        return (self.checks or {}).get(environment.processor())
 
     @property
     def device(self) -> torch.device:

@@ -247,15 +247,15 @@ class _Chain:
     def sweep(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> None:
         """Draw the missing categories of each column in turn, then all missing numbers at once."""
         x, C = self._drawn_categories(factors, uniform), len(factors.root)
-        numbers = _solved_numbers(factors, x, self.missing[:, :C], _pull(factors, normal))
+        numbers = _solved_numbers(factors, x[:, :C], self.missing[:, :C], _pull(factors, normal) - _told(factors, x))
         self.x = torch.cat([numbers, x[:, C:]], 1) + factors.mean
 
     def sweep_apart(self, factors: _Factors, uniform: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
         """As `sweep`; the numbers' conditional means, and what was drawn about them, both ``[B, C]``."""
         x, C = self._drawn_categories(factors, uniform), len(factors.root)
         missing = self.missing[:, :C]
-        centre = _solved_numbers(factors, x, missing)
-        noise = _solved_numbers(factors, torch.zeros_like(x), missing, _pull(factors, normal))
+        centre = _solved_numbers(factors, x[:, :C], missing, -_told(factors, x))
+        noise = _solved_numbers(factors, torch.zeros_like(centre), missing, _pull(factors, normal))
         self.x = torch.cat([centre + noise, x[:, C:]], 1) + factors.mean
         return centre + factors.mean[:C], noise
 
@@ -292,16 +292,19 @@ def _pull(factors: _Factors, normal: Tensor) -> Tensor:
     return normal[:, :C] @ factors.root.T
 
 
-def _solved_numbers(factors: _Factors, x: Tensor, missing: Tensor, pull: Tensor | None = None) -> Tensor:
-    """The numbers of rows ``[B, P]`` of mean 0, the missing ones solved for given all other features: ``[B, C]``.
+def _told(factors: _Factors, x: Tensor) -> Tensor:
+    """The categories' part of the numbers' equations, of rows ``[B, P]`` of mean 0: ``[B, C]``."""
+    C = len(factors.root)
+    return x[:, C:] @ factors.precision[C:, :C]
 
-    See `conditional`; only the numbers' block of the precision is multiplied in each of its steps.
+
+def _solved_numbers(factors: _Factors, numbers: Tensor, missing: Tensor, pull: Tensor) -> Tensor:
+    """Numbers ``[B, C]`` of mean 0, the missing ones solved for by the numbers' block of the precision alone.
+
+    See `conditional`; the categories' part is in ``pull``.
     """
     C = len(factors.root)
-    told = x[:, C:] @ factors.precision[C:, :C]
-    return conditional(
-        factors.precision[:C, :C], x[:, :C], missing, -told if pull is None else pull - told, steps=_STEPS
-    )
+    return conditional(factors.precision[:C, :C], numbers, missing, pull, steps=_STEPS)
 
 
 def _groups(layout: Layout) -> list[tuple[int, int, int]]:

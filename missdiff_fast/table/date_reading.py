@@ -10,7 +10,7 @@ import pandas as pd
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.date_forms import Written, find_form, split, to_iso, to_nanoseconds, unpadded_alike
-from missdiff_fast.table.date_writing import example, is_local, order_of
+from missdiff_fast.table.date_writing import order_of, style_of
 from missdiff_fast.table.dates import parse_dates
 from missdiff_fast.table.schema import Name
 
@@ -139,8 +139,7 @@ def _way(cell: Written | None) -> str:
 
 def _known_order(form: str, style: str) -> str | None:
     """The order of the form that a column is known to have, if dates of a style are written like it."""
-    written = split(example(form)) if is_local(form) else None
-    return order_of(form) if written is not None and written.style == style else None
+    return order_of(form) if style_of(form) == style else None
 
 
 def _choose(orders: set[str], known: str | None, date_order: str | None, told: Mapping[str, Name]) -> str | None:

@@ -43,12 +43,13 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
         raise ValueError(f"{source} is empty")
     header, columns, rows = _read_heading(lines, found, separator, options, source)
     rows, left_out = _settle_blank_rows(lines, found, rows, columns, header, separator, options, source)
-    kept = {name for name in columns.names if str(name) in set(options.keep_na_columns)}
+    keep_na, as_text = set(options.keep_na_columns), set(options.string_columns)
+    kept = {name for name in columns.names if str(name) in keep_na}
     empty_texts = {name: MISSING_TEXTS if name not in kept else ("",) for name in columns.names}
     own = [mark for mark in markers if large_number(mark) is None]
     missing = {name: [*texts, *own] for name, texts in empty_texts.items()}
     parser = TextParser(lines, rows, columns.names, header, separator, decimal, missing)
-    strings = {name for name in columns.names if str(name) in set(options.string_columns)}
+    strings = {name for name in columns.names if str(name) in as_text}
     frame = _parse(parser, strings, source)
     with_decimal(frame, decimal if decimal == "," else None)
     forms: dict[Hashable, str] = {}

@@ -120,7 +120,7 @@ class WrittenTable:
 
     @property
     def line_end(self) -> str:
-        """What ends the rows: that of the first row."""
+        """The line end of the rows: that of the first one."""
         at = self.header[1] if self.header else int(self.last[0]) if len(self.last) else 0
         return self.lines.end(at) if at else "\n"
 

@@ -27,7 +27,7 @@ _FIRST = 50  # observed cells that tell whether a column may be one of these
 
 
 class ReadAgain(NamedTuple):
-    """What was read from columns of texts.
+    """The forms and the marks that were found in columns of texts.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class Lines:
         return "".join(between) + self.line(last)
 
     def end(self, number: int) -> str:
-        """What ends a line; a newline for the last."""
+        """The line end of a line; a newline for the last."""
         if number == len(self):
             return "\n"
         return self._data[self._stop(number) : int(self._starts[number])].decode()
