@@ -19,6 +19,15 @@ from missdiff_fast.ops import _library, _native, reference
 from missdiff_fast.table.encoded import Layout
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that run on a card."""
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        if spec is not None and spec.params.get("device") == "cuda":
+            item.add_marker("cuda")
+
+
 @pytest.fixture(autouse=True)
 def _fill_uninitialised_memory() -> Iterator[None]:
     """Let ``torch.empty`` return NaN (or the largest integer), so that an output not written in full shows."""

@@ -161,6 +161,46 @@ def test_files_that_lack_a_package_are_left_out(tmp_path: Path) -> None:
     assert {path.name: names for path, names in lacking.items()} == {"test_b.py": ["no_such_package"]}
 
 
+def test_the_tests_of_a_card_are_marked() -> None:
+    done = run_pytest("tests/test_perturb.py", "--collect-only", "-q", "-m", "cuda", cwd=ROOT)
+    chosen = [line for line in done.stdout.splitlines() if "::" in line]
+    assert chosen, done.stdout + done.stderr
+    assert all("cuda" in line for line in chosen)
+
+
+LOSING = """
+import pytest
+from gpu import lost_card
+
+@pytest.mark.parametrize("number", range(6))
+def test(number):
+    if number in (2, 3):
+        lost_card.is_lost = lambda: number == 3
+        assert False, f"number {number} fails"
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1", "--max-worker-restart", "3")])
+def test_a_lost_card_costs_one_test(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    """The failure that leaves the card usable goes on in the same process; the one that does not in another."""
+    if workers:
+        pytest.importorskip("xdist")
+    (tmp_path / "test_losing.py").write_text(LOSING)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{BENCH}"}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    options = [tmp_path / "test_losing.py", "-q", "-p", "gpu.lost_card", "--done", tmp_path / "done", *workers]
+    first = run_pytest(*options, cwd=tmp_path, env=environment)
+    assert "number 3 fails" in first.stdout + first.stderr
+    if workers:
+        assert first.returncode == pytest.ExitCode.TESTS_FAILED
+        assert "2 failed, 4 passed" in first.stdout, first.stdout + first.stderr
+        return
+    assert first.returncode == 9, first.stdout + first.stderr
+    again = run_pytest(*options, cwd=tmp_path, env=environment)
+    assert again.returncode == 0
+    assert "2 passed, 4 deselected" in again.stdout, again.stdout + again.stderr
+
+
 @pytest.mark.parametrize("strength", [0.0, 0.5, 2.0])
 def test_fidelity_is_that_of_sdmetrics(strength: float) -> None:
     """To 1e-7 per cent, for tables whose columns depend on each other in part."""

@@ -49,6 +49,30 @@ def test_load_registers_the_ops():
     assert torch.ops.missdiff_fast.perturb.default._schema.name == "missdiff_fast::perturb"
 
 
+def test_the_ops_that_are_looked_for_are_those_of_the_sources():
+    csrc = Path(__file__).parent.parent / "csrc"
+    defined = re.findall(r'm\.def\(\s*"(\w+)\(', (csrc / "ops.cpp").read_text())
+    assert sorted(_library._OPS["CPU"]) == sorted(defined)
+    for key, folder in (("CPU", "cpu"), ("CUDA", "cuda")):
+        sources = [path.read_text() for path in (csrc / folder).glob("*.cpp")]
+        assert sorted(_library._OPS[key]) == sorted(re.findall(r'm\.impl\("(\w+)"', "".join(sources))), key
+
+
+@pytest.mark.parametrize("lacking", ["kernel", "op"])
+def test_a_kernel_that_torch_refused_is_an_error(copy, monkeypatch, lacking):
+    library = copy({f"_C{SUFFIX}": "", "_build.json": BUILT})
+    monkeypatch.setattr(library.importlib, "import_module", lambda *names: None)
+
+    def has_kernel(name: str, key: str) -> bool:
+        if lacking == "op" and name == "missdiff_fast::perturb":
+            raise RuntimeError(f"operator {name} does not exist")
+        return name != "missdiff_fast::perturb"
+
+    monkeypatch.setattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", has_kernel)
+    with pytest.raises(ImportError, match=r"does not load: .*torch took no CPU kernel of perturb"):
+        library.load()
+
+
 FIRST_USE = """
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor

@@ -97,7 +97,7 @@ BUILD=(
 if [[ -n $DRY ]]; then
     SECONDS_IN_ALL=1800 RESERVE=0
     step build 1500 "${BUILD[@]}" || fail build
-    echo "tests that would run with -k cuda:"
+    echo "files whose tests with the marker cuda would run:"
     "$PYTHON" -m gpu.pick_tests | sed "s|^$ROOT/|    |"
     echo "what would be measured, in order:"
     "$PYTHON" -m pytest bench --device cuda --collect-only -q -p no:cacheprovider || FAILED+=(collect)
@@ -111,7 +111,23 @@ else
     "$PYTHON" -c 'import xdist' 2>/dev/null && WORKERS=(-n 4)
     # The tests make PyTorch deterministic, and cuBLAS then needs this workspace.
     PYTEST=(env CUBLAS_WORKSPACE_CONFIG=:4096:8 OMP_NUM_THREADS=4 "$PYTHON" -m pytest -q -p no:cacheprovider
-        --continue-on-collection-errors --maxfail=40 "${WORKERS[@]}")
+        -p gpu.lost_card --continue-on-collection-errors --maxfail=40 "${WORKERS[@]}")
+
+    # run_tests NAME LIMIT ARGUMENT...: tests of the card. Status 9: an error in a kernel has made the card unusable for
+    # its process; another goes on with what is left.
+    run_tests() {
+        local name=$1 done=$OUT/$1.done end=$((SECONDS + $2)) status
+        shift 2
+        rm -f "$done"
+        for _ in 1 2 3 4; do
+            step "$name" $((end - SECONDS)) "${PYTEST[@]}" -m cuda --done "$done" "$@"
+            status=$?
+            ((status == 0)) || fail "$name" 40
+            tail -n 1 "$OUT/$name.log"
+            ((status == 9)) || break
+            name+=-again
+        done
+    }
     # First the tests that only a card can run; then the ops' tests of both devices, except those that compile.
     FIRST=() REST=()
     for file in "${FILES[@]}"; do
@@ -121,11 +137,8 @@ else
         *) REST+=("$file") ;;
         esac
     done
-    step tests-first 70 "${PYTEST[@]}" -k cuda "${FIRST[@]}" || fail tests-first 40
-    tail -n 1 "$OUT/tests-first.log"
-    step tests-rest 60 "${PYTEST[@]}" -k "cuda and not compile and not registration and not errors" "${REST[@]}" ||
-        fail tests-rest 40
-    tail -n 1 "$OUT/tests-rest.log"
+    run_tests tests-first 70 "${FIRST[@]}"
+    run_tests tests-rest 60 -k "not compile and not registration and not errors" "${REST[@]}"
     [[ -s $OUT/left-out.log ]] && cat "$OUT/left-out.log"
     rm -f "$OUT/left-out.log"
 

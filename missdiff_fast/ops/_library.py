@@ -16,6 +16,11 @@ import torch
 
 _PACKAGE = __name__.split(".")[0]
 _FOLDER = Path(__file__).parents[1]
+_CUDA_OPS = (
+    *("uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "decode"),
+    *("mlp_sample", "mlp_predict", "adamw"),
+)
+_OPS = {"CPU": (*_CUDA_OPS, "mlp_train_step", "encode"), "CUDA": _CUDA_OPS}
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
 
@@ -53,6 +58,7 @@ def load() -> bool:
         raise ImportError(_broken(facts, f"{extensions[0]} needs torch {target} or newer"))
     try:
         importlib.import_module("._C", _PACKAGE)
+        _check_registered("CPU")
     except ImportError as error:
         raise ImportError(_broken(facts, f"{', '.join(extensions)}: {error}")) from error
     return True
@@ -86,6 +92,7 @@ def load_cuda() -> bool:
         return False
     try:
         _import_cuda()
+        _check_registered("CUDA")
     except (ImportError, OSError) as error:
         raise ImportError(_broken(_facts(), f"{', '.join(_extensions('_cuda'))}: {error}")) from error
     return True
@@ -98,6 +105,20 @@ def _import_cuda() -> None:
         # When built under a CPU-only torch, it is not linked to the torch library that it needs.
         ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"), mode=ctypes.RTLD_GLOBAL)
         importlib.import_module("._cuda", _PACKAGE)
+
+
+def _check_registered(key: str) -> None:
+    """Raise ImportError unless all ops have a kernel for a dispatch key; torch does not tell when it refuses one."""
+    lacking = [name for name in _OPS[key] if not _has_kernel(f"missdiff_fast::{name}", key)]
+    if lacking:
+        raise ImportError(f"torch took no {key} kernel of {', '.join(lacking)}")
+
+
+def _has_kernel(op: str, key: str) -> bool:
+    try:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(op, key)
+    except RuntimeError:  # there is no such op
+        return False
 
 
 def without_cuda(device: torch.device) -> str | None:

@@ -107,33 +107,43 @@ MISSDIFF_INLINE void sum_rows(PerLane<RowPair>& sums) {
 #endif
 }
 
-// A panel times a tile, both in the lanes' order: the host's version of the matrix instructions below.
+#ifndef __CUDA_ARCH__
+
+// A panel and a tile in the lanes' order, for the host's version of the matrix instructions below.
 struct Factors {
   float left[kLanes][2][4], right[kLanes][8];
 };
 
-MISSDIFF_INLINE void multiply_factors(PerLane<Panel>& sums, const Factors& factors) {
-  float a[kPanel][kPanel], b[kPanel][kPanel];
+// Tensor cores round sums toward zero.
+inline float toward_zero(double x) {
+  const float nearest = static_cast<float>(x);
+  const bool away = __builtin_isfinite(nearest) && __builtin_fabs(static_cast<double>(nearest)) > __builtin_fabs(x);
+  return away ? __builtin_nextafterf(nearest, 0.0f) : nearest;
+}
+
+// Adds the products of eight inputs, the panel's first or second half, to sums, as one matrix instruction does.
+inline void multiply_eight(PerLane<Panel>& sums, const Factors& factors, int half) {
+  float a[kPanel][8], b[8][kPanel];
   for (int lane = 0; lane < kLanes; ++lane) {
-    for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) {
-        a[panel_row(lane, i)][panel_column(lane, half, i)] = factors.left[lane][half][i];
-        b[8 * (i / 2) + 2 * (lane % 4) + i % 2][8 * half + lane / 4] = factors.right[lane][4 * half + i];
-      }
+    for (int i = 0; i < 4; ++i) {
+      a[panel_row(lane, i)][2 * (lane % 4) + i % 2] = factors.left[lane][half][i];
+      b[2 * (lane % 4) + i % 2][8 * (i / 2) + lane / 4] = factors.right[lane][4 * (i / 2) + 2 * half + i % 2];
     }
   }
   for (int lane = 0; lane < kLanes; ++lane) {
-    for (int half = 0; half < 2; ++half) {
+    for (int out = 0; out < 2; ++out) {
       for (int i = 0; i < 4; ++i) {
-        double sum = sums[lane].v[half][i];
-        for (int k = 0; k < kPanel; ++k) {
-          sum += static_cast<double>(a[panel_row(lane, i)][k]) * b[k][panel_column(lane, half, i)];
+        double sum = sums[lane].v[out][i];
+        for (int k = 0; k < 8; ++k) {
+          sum += static_cast<double>(a[panel_row(lane, i)][k]) * b[k][panel_column(lane, out, i)];
         }
-        sums[lane].v[half][i] = static_cast<float>(sum);
+        sums[lane].v[out][i] = toward_zero(sum);
       }
     }
   }
 }
+
+#endif
 
 // Products of a panel of rows and a tile of weights, 16 inputs by 16 outputs. Lane 4 g + t holds the tile's weights of
 // inputs 8 half + 2 t + i and outputs 8 tile + g, in the order (tile, half, i).
@@ -181,7 +191,7 @@ struct InBfloat16 {
         factors.right[lane][e] = unpack(right[lane].words[e / 2], e % 2);
       }
     }
-    multiply_factors(sums, factors);
+    for (int half = 0; half < 2; ++half) multiply_eight(sums, factors, half);
 #endif
   }
 
@@ -202,7 +212,8 @@ struct InBfloat16 {
   MISSDIFF_INLINE float unpack(uint32_t word, int i) { return widen(Bfloat16{static_cast<uint16_t>(word >> 16 * i)}); }
 };
 
-// float32: each factor is split into two TF32 numbers, and the product of the two low parts is left out.
+// float32: each factor is split into two TF32 numbers, and the product of the two low parts is left out. The products of
+// eight inputs start from zero and are added to the sums apart, because tensor cores would round the sums toward zero.
 struct InFloat32 {
   static constexpr int kTileBytes = 1024;
   struct alignas(16) Left {
@@ -235,14 +246,34 @@ struct InFloat32 {
         float b_high[2], b_low[2];
         MISSDIFF_UNROLL(2)
         for (int i = 0; i < 2; ++i) split(right.value.v[4 * tile + 2 * half + i], b_high[i], b_low[i]);
-        float* c = sums.value.v[tile];
-        multiply_half(c, low, b_high[0], b_high[1]);
-        multiply_half(c, high, b_low[0], b_low[1]);
-        multiply_half(c, high, b_high[0], b_high[1]);
+        float products[4] = {};
+        multiply_half(products, low, b_high[0], b_high[1]);
+        multiply_half(products, high, b_low[0], b_low[1]);
+        multiply_half(products, high, b_high[0], b_high[1]);
+        MISSDIFF_UNROLL(4)
+        for (int i = 0; i < 4; ++i) sums.value.v[tile][i] += products[i];
       }
     }
 #else
-    multiply_factors(sums, factors_of(left, right));
+    Factors high, low;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      for (int e = 0; e < 8; ++e) {
+        split(left[lane].v[e / 4][e % 4], high.left[lane][e / 4][e % 4], low.left[lane][e / 4][e % 4]);
+        split(right[lane].v[e], high.right[lane][e], low.right[lane][e]);
+      }
+    }
+    Factors low_high = high, high_low = high;
+    __builtin_memcpy(low_high.left, low.left, sizeof low.left);
+    __builtin_memcpy(high_low.right, low.right, sizeof low.right);
+    for (int half = 0; half < 2; ++half) {
+      PerLane<Panel> products{};
+      multiply_eight(products, low_high, half);
+      multiply_eight(products, high_low, half);
+      multiply_eight(products, high, half);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        for (int i = 0; i < 8; ++i) sums[lane].v[i / 4][i % 4] += products[lane].v[i / 4][i % 4];
+      }
+    }
 #endif
   }
 
@@ -259,16 +290,7 @@ struct InFloat32 {
 #endif
   }
 
-#ifndef __CUDA_ARCH__
-  MISSDIFF_INLINE Factors factors_of(const PerLane<Left>& left, const PerLane<Right>& right) {
-    Factors factors;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      __builtin_memcpy(factors.left[lane], left[lane].v, sizeof factors.left[lane]);
-      __builtin_memcpy(factors.right[lane], right[lane].v, sizeof factors.right[lane]);
-    }
-    return factors;
-  }
-#else
+#ifdef __CUDA_ARCH__
   // Eight inputs at a time. The instruction expects inputs t and t + 4 where the lanes hold 2 t and 2 t + 1. Both
   // factors permute the inputs alike, which does not change their sum's terms.
   static __device__ __forceinline__ void multiply_half(float* c, const float* a, float b0, float b1) {
