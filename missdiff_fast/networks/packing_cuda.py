@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
 from typing import cast
 
 import torch
@@ -35,30 +38,64 @@ def pack(network: Denoiser, precision: str) -> Tensor:
     >>> pack(Denoiser(Layout(1, (2,)), width=16, blocks=0), "bfloat16").shape
     torch.Size([16576])
     """
-    D, panels = network.layout.width, padded_panels(network.width)
+    scaled = network.outputs.weight.detach() * network.norm.weight.detach()
+    shifted = network.outputs.bias.detach() + network.outputs.weight.detach() @ network.norm.bias.detach()
+    sources = [scaled, shifted, *(weight.detach() for weight in _used(network))]
+    numbers = torch.cat([scaled.new_zeros(1), *(source.flatten() for source in sources)])
+    shapes = tuple(tuple(source.shape) for source in sources)
+    vectors, stream = _order(shapes, network.layout.width, precision, scaled.device)
+    tiles = numbers[stream].to(getattr(torch, precision))
+    return torch.cat([numbers[vectors].view(torch.uint8), tiles.view(torch.uint8)])
+
+
+def _used(network: Denoiser) -> list[Tensor]:
+    """The weights that stand among the packed ones as they are: the input layer's, then each block's."""
+    blocks = cast("list[Block]", list(network.blocks))
+    layers = [network.inputs, *(layer for block in blocks for layer in (block.up, block.down))]
+    return [*(weight for layer in layers for weight in (layer.weight, layer.bias)), *(b.norm.weight for b in blocks)]
+
+
+def _order(
+    shapes: tuple[tuple[int, ...], ...], cells: int, precision: str, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Where each number of the vectors and of the tiles stands among the sources of `pack`; 0 is a zero.
+
+    To lay the weights out anew would take some 80 small launches; to gather them in this order takes two.
+    """
+    return _find_order(shapes, cells, precision, device)
+
+
+# Dynamo then takes the order as a constant, and does not trace how it is found.
+_order._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@lru_cache(maxsize=8)
+def _find_order(
+    shapes: tuple[tuple[int, ...], ...], cells: int, precision: str, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    ends = list(accumulate((prod(shape) for shape in shapes), initial=1))
+    places = [torch.arange(end, end + prod(shape)).view(shape) for end, shape in zip(ends, shapes, strict=False)]
+    last, last_bias, inputs, inputs_bias, *rest = places
+    blocks = len(rest) // 5
+    panels = padded_panels(len(inputs))
     width = panels * _PANEL
-    inputs, gain = network.inputs.weight.detach(), network.norm.weight.detach()
-    last = network.outputs.weight.detach()
-    vectors = [_padded(network.inputs.bias.detach(), width)]
-    tiles = [_tiles(inputs[:, D:], outputs=width), _tiles(inputs[:, :D], outputs=width)]
-    for block in cast("list[Block]", list(network.blocks)):
-        vectors += [_padded(block.norm.weight.detach(), width)]
-        vectors += [_padded(block.up.bias.detach(), 2 * width), _padded(block.down.bias.detach(), width)]
-        up = _tiles(block.up.weight.detach(), inputs=width, outputs=2 * width)  # [panels, 2 panels, 256]
-        down = _tiles(block.down.weight.detach(), inputs=2 * width, outputs=width)  # [2 panels, panels, 256]
-        tiles += _by_pairs(up, down) if panels <= _NARROW_PANELS else [up, down]
-    outputs = len(last) + -len(last) % _PANEL
-    vectors.append(_padded(network.outputs.bias.detach() + last @ network.norm.bias.detach(), outputs))
-    tiles.append(_tiles(last * gain, inputs=width).transpose(0, 1))
-    weights = torch.cat([tile.reshape(-1) for tile in tiles])
-    if precision == "bfloat16":
-        stream = weights.to(torch.bfloat16).view(torch.uint8)
-    else:
+    vectors = [_padded(inputs_bias, width)]
+    tiles = [_tiles(inputs[:, cells:], outputs=width), _tiles(inputs[:, :cells], outputs=width)]
+    for b in range(blocks):
+        (up, up_bias, down, down_bias), gain = rest[4 * b : 4 * b + 4], rest[4 * blocks + b]
+        vectors += [_padded(gain, width), _padded(up_bias, 2 * width), _padded(down_bias, width)]
+        up_tiles = _tiles(up, inputs=width, outputs=2 * width)  # [panels, 2 panels, 256]
+        down_tiles = _tiles(down, inputs=2 * width, outputs=width)  # [2 panels, panels, 256]
+        tiles += _by_pairs(up_tiles, down_tiles) if panels <= _NARROW_PANELS else [up_tiles, down_tiles]
+    vectors.append(_padded(last_bias, len(last) + -len(last) % _PANEL))
+    tiles.append(_tiles(last, inputs=width).transpose(0, 1))
+    stream = torch.cat([tile.reshape(-1) for tile in tiles])
+    if precision == "float32":
         # A lane reads its 8 numbers of a float32 tile in two accesses, so [32, 8] becomes [2, 32, 4].
-        weights = weights.view(-1, 32, 2, 4).transpose(1, 2).reshape(-1)
-        stream = weights.contiguous().view(torch.uint8)
-    chunks = -(-len(stream) // _CHUNK_BYTES)
-    return torch.cat([torch.cat(vectors).view(torch.uint8), _padded(stream, chunks * _CHUNK_BYTES)])
+        stream = stream.view(-1, 32, 2, 4).transpose(1, 2).reshape(-1)
+    chunk = _CHUNK_BYTES // getattr(torch, precision).itemsize
+    stream = _padded(stream, len(stream) + -len(stream) % chunk)
+    return torch.cat(vectors).to(device, torch.int32), stream.to(device, torch.int32)
 
 
 def padded_panels(width: int) -> int:
