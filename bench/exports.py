@@ -6,8 +6,8 @@ FOLDER is searched for files; those that hold no table (SOURCE.txt, LICENSE.txt 
 file the four commands run one after another, each in a process of its own, and it is checked that
 
 - none fails, and none prints a traceback;
-- `sample` gives the columns of the file in its order, numbers, truth values and dates as such, and no cell in columns
-  that the plan calls text;
+- `sample` gives the columns of the file in its order, numbers, truth values and dates as such, without those that the
+  plan calls text;
 - `impute` gives as many rows, with the file's columns, and every observed cell as it was: of delimited text
   character for character, of other files by value.
 
@@ -68,22 +68,23 @@ def check(file: Path, folder: Path, fit: list[str]) -> dict[str, Any]:
         tables = {name: _read(path) for name, path in (("file", file), ("sample", sampled), ("impute", filled))}
     row["rows"], row["columns"] = tables["file"].shape
     plan = json.loads(printed["plan"])
-    lacking = {str(one["column"]) for one in plan["columns"] if one["treatment"] == "text"}
-    return row | {"fault": _faults(tables, lacking) or _changed(file, filled, tables)}
+    texts = {str(one["column"]) for one in plan["columns"] if one["treatment"] == "text"}
+    return row | {"fault": _faults(tables, texts) or _changed(file, filled, tables)}
 
 
-def _faults(tables: dict[str, pd.DataFrame], lacking: set[str]) -> str:
+def _faults(tables: dict[str, pd.DataFrame], texts: set[str]) -> str:
     """The first fault in the shape or the dtypes of the tables that came out, or ""."""
     table, drawn, filled = tables["file"], tables["sample"], tables["impute"]
-    if list(drawn.columns) != list(table.columns) or list(filled.columns) != list(table.columns):
-        return "sample or impute has other columns"
+    learnt = [name for name in table.columns if name not in texts]
+    for name, own, columns in (("sample", drawn, learnt), ("impute", filled, list(table.columns))):
+        if list(own.columns) != columns:
+            return f"{name} has other columns: {sorted(set(columns).symmetric_difference(own.columns))}"
     if len(drawn) != _ROWS or len(filled) != len(table):
         return f"sample has {len(drawn)} rows, impute {len(filled)} of {len(table)}"
     for name in table.columns:
-        kept = drawn[name].isna().all() if name in lacking else _alike(table[name], drawn[name])
-        if not kept or not _alike(table[name], filled[name]):
-            dtypes = table[name].dtype, drawn[name].dtype, filled[name].dtype
-            return f"column {name!r} was {dtypes[0]}, is {dtypes[1]} in sample and {dtypes[2]} in impute"
+        for command, other in (("sample", drawn), ("impute", filled)):
+            if name in other and not _alike(table[name], other[name]):
+                return f"column {name!r} was {table[name].dtype}, and is {other[name].dtype} in {command}"
     return ""
 
 
