@@ -70,7 +70,8 @@ def dry_run(folder: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     python = folder / "python"
     python.write_text("\n".join(("#!/bin/sh", *lines, f'exec "{sys.executable}" "$@"\n')))
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    environment = {**os.environ, "PYTHON": str(python), "CUDA_VISIBLE_DEVICES": ""}
+    path = os.pathsep.join((str(folder), os.environ["PATH"]))
+    environment = {**os.environ, "PYTHON": str(python), "CUDA_VISIBLE_DEVICES": "", "PATH": path}
     command = [str(BENCH / "gpu" / "check.sh"), "--dry-run", "--out", str(folder / "out")]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
@@ -84,10 +85,17 @@ def test_a_dry_run_builds_and_lists_everything(plan: ModuleType, tmp_path: Path)
     assert all(text in done.stdout for text in (*expected, "tests/test_perturb.py")), done.stdout
 
 
-def test_a_dry_run_tells_that_the_build_failed(tmp_path: Path) -> None:
-    done = dry_run(tmp_path, '[ "$1" = setup.py ] && exit 3', '[ "$2" = pytest ] && exit 0')
+def test_a_dry_run_with_an_old_setuptools_builds_by_cmake_and_tells_that_it_failed(tmp_path: Path) -> None:
+    cmake = tmp_path / "cmake"
+    cmake.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    cmake.chmod(cmake.stat().st_mode | stat.S_IXUSR)
+    old = 'case "$2" in *setuptools.__version__*) exit 1 ;; esac'
+    done = dry_run(tmp_path, '[ "$1" = setup.py ] && exit 0', old, '[ "$2" = pytest ] && exit 0')
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAILED: build" in done.stdout
+    asked = (tmp_path / "out" / "build.log").read_text()
+    assert all(text in asked for text in ("-DMISSDIFF_CUDA=ON", "-DCMAKE_CUDA_ARCHITECTURES=90", "Python_EXECUTABLE"))
+    assert (tmp_path / "out" / "logs.tar.gz").exists()
 
 
 def card_benchmarks(store: Path, *options: str, **more: Any) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds the CUDA kernels in place for the card of this machine, calls each op once, runs the tests that concern a card,
-# runs NVIDIA's memory and race checkers over every op, and measures everything against PyTorch; within six minutes.
+# Builds the CUDA kernels in place for the card of this machine, calls each op once, measures everything against PyTorch,
+# runs the tests of a card, and NVIDIA's memory and race checkers and profiler over the ops; within six minutes.
 #
 #   bench/gpu/check.sh [--out FOLDER] [--seconds N]     # needs a card
 #   bench/gpu/check.sh --dry-run [--out FOLDER]         # needs nvcc alone: builds, and lists what would be measured
 #
 # Each step has a time limit and a log in FOLDER (build/gpu). A failed step is named at the end and makes the exit status
-# 1; later steps run all the same. Figures go to FOLDER/ops_CARD.json and to bench/results. Nothing is downloaded, and no
-# setting of the card is changed. Beside PyTorch and the build's tools it needs pytest.
+# 1; later steps run all the same. Figures go to FOLDER/ops_CARD.json and to bench/results, all logs to FOLDER/logs.tar.gz.
+# Nothing is downloaded, and no setting of the card is changed. Beside the package's own requirements and the build's
+# tools it needs pytest.
 #
 # PYTHON               the interpreter (python3)
 # MISSDIFF_CUDA_ARCH   the architecture to build for (the card's own; 90 for a dry run)
@@ -43,7 +44,8 @@ export PYTHONPATH=$ROOT:$ROOT/bench:$ROOT/tests${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONUNBUFFERED=1
 FAILED=() NOTES=()
 
-RESERVE=120 # seconds kept for measuring
+MEASURE=200 # seconds for measuring, which the steps before it leave
+RESERVE=$MEASURE
 
 # step NAME LIMIT COMMAND...: run the command within LIMIT seconds and the time left, its output in NAME.log.
 step() {
@@ -77,22 +79,31 @@ find_tool() {
     command -v "$1" || { [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/$1 ]] && echo "${CUDA_HOME:-/usr/local/cuda}/bin/$1"; }
 }
 
-"$PYTHON" -c 'import numpy, pandas, pyarrow, pybind11, pytest, safetensors, setuptools, torch, tqdm
-assert int(setuptools.__version__.split(".")[0]) >= 77, f"setuptools {setuptools.__version__} is older than 77"' || exit 2
+"$PYTHON" -c 'import numpy, pandas, pyarrow, pybind11, pytest, safetensors, torch, tqdm' || exit 2
 step facts 60 "$PYTHON" -c 'import json, store, torch
 print(json.dumps(store.facts(torch.device("cuda" if torch.cuda.is_available() else "cpu")), indent=1))' || fail facts
-[[ -s $OUT/facts.log ]] && grep -E '"(name|driver|nvcc|torch|cuda|python|commit)"' "$OUT/facts.log"
+[[ -s $OUT/facts.log ]] && grep -E '"(name|driver|nvcc|torch|cuda|python|numpy|pandas|commit)"' "$OUT/facts.log"
 ARCH=$("$PYTHON" -c 'import torch; print("%d%d" % torch.cuda.get_device_capability() if torch.cuda.is_available() else "")' 2>/dev/null)
 if [[ -z $ARCH && -z $DRY ]]; then
     echo "torch sees no CUDA device; --dry-run builds without one" >&2
     exit 2
 fi
 CORES=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+ARCHITECTURE=-DCMAKE_CUDA_ARCHITECTURES=${MISSDIFF_CUDA_ARCH:-${ARCH:-90}}
 BUILD=(
-    env MISSDIFF_NATIVE=on MISSDIFF_CUDA=on CMAKE_BUILD_PARALLEL_LEVEL="$CORES"
-    CMAKE_ARGS="${CMAKE_ARGS:-} -DCMAKE_CUDA_ARCHITECTURES=${MISSDIFF_CUDA_ARCH:-${ARCH:-90}}"
+    env MISSDIFF_NATIVE=on MISSDIFF_CUDA=on CMAKE_BUILD_PARALLEL_LEVEL="$CORES" CMAKE_ARGS="${CMAKE_ARGS:-} $ARCHITECTURE"
     "$PYTHON" setup.py -q build_ext --inplace
 )
+# An older setuptools does not read pyproject.toml's licence; CMake builds without it.
+if ! "$PYTHON" -c 'import setuptools; assert int(setuptools.__version__.split(".")[0]) >= 77' 2>/dev/null; then
+    NVCC=${CUDACXX:-$(find_tool nvcc)}
+    BUILD=(
+        env CMAKE_BUILD_PARALLEL_LEVEL="$CORES" bash -ec
+        'cmake -S . -B "$0" -G Ninja "$@"; cmake --build "$0"; cmake --install "$0" --prefix missdiff_fast'
+        "$OUT/cmake" -DMISSDIFF_CUDA=ON "-DCMAKE_CUDA_COMPILER=$NVCC" "-DPython_EXECUTABLE=$(command -v "$PYTHON")"
+        "$ARCHITECTURE" ${CMAKE_ARGS:-}
+    )
+fi
 
 if [[ -n $DRY ]]; then
     SECONDS_IN_ALL=1800 RESERVE=0
@@ -105,6 +116,25 @@ if [[ -n $DRY ]]; then
 else
     step build 150 "${BUILD[@]}" || fail build
     step smoke 60 "$PYTHON" -m gpu.small_case --apart || fail smoke 40
+
+    STORE=$OUT/$("$PYTHON" -c 'import store, torch; print(store.card_file(torch.cuda.get_device_name()).name)')
+    rm -f "$STORE"
+    RESERVE=0 RESUME=() UNTIL=$((SECONDS + MEASURE))
+    ((UNTIL < SECONDS_IN_ALL - 15)) || UNTIL=$((SECONDS_IN_ALL - 15))
+    # Status 9: an error in a kernel has made the card unusable for its process; another goes on with what is left.
+    for _ in 1 2 3 4; do
+        LEFT=$((UNTIL - SECONDS))
+        step "measure${RESUME:+-again}" $((LEFT + 10)) "$PYTHON" -m pytest bench --device cuda -q -p no:cacheprovider \
+            --seconds "$LEFT" --save-results --store "$STORE" "${RESUME[@]}"
+        status=$?
+        ((status == 0)) || fail "measure${RESUME:+-again}" 40
+        ((status == 9)) || break
+        RESUME=(--resume)
+    done
+    if [[ -s $STORE ]]; then
+        cp "$STORE" bench/results/
+        "$PYTHON" -m gpu.summary "$STORE"
+    fi
 
     mapfile -t FILES < <("$PYTHON" -m gpu.pick_tests 2>"$OUT/left-out.log")
     WORKERS=()
@@ -144,11 +174,12 @@ else
 
     SANITIZER=$(find_tool compute-sanitizer)
     if [[ -n $SANITIZER ]]; then
-        pids=() tools=(memcheck racecheck)
+        pids=() tools=(memcheck racecheck) OURS=()
+        "$SANITIZER" --help 2>&1 | grep -q -e --kernel-regex && OURS=(--kernel-regex kns=missdiff) # not those of cuBLAS
         for tool in "${tools[@]}"; do
             # Without PyTorch's cache each tensor is an allocation of its own, so an access past its end shows.
             step "$tool" 90 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 "$SANITIZER" --tool "$tool" --error-exitcode 9 \
-                --report-api-errors no "$PYTHON" -m gpu.small_case &
+                --report-api-errors no "${OURS[@]}" "$PYTHON" -m gpu.small_case &
             pids+=($!)
         done
         for i in "${!tools[@]}"; do
@@ -163,26 +194,21 @@ else
         NOTES+=("memcheck, racecheck: skipped, compute-sanitizer was not found")
     fi
 
-    STORE=$OUT/$("$PYTHON" -c 'import store, torch; print(store.card_file(torch.cuda.get_device_name()).name)')
-    rm -f "$STORE"
-    RESERVE=0 RESUME=()
-    # Status 9: an error in a kernel has made the card unusable for its process; another goes on with what is left.
-    for _ in 1 2 3 4; do
-        LEFT=$((SECONDS_IN_ALL - SECONDS - 15))
-        step "measure${RESUME:+-again}" $((LEFT + 10)) "$PYTHON" -m pytest bench --device cuda -q -p no:cacheprovider \
-            --seconds "$LEFT" --save-results --store "$STORE" "${RESUME[@]}"
-        status=$?
-        ((status == 0)) || fail "measure${RESUME:+-again}" 40
-        ((status == 9)) || break
-        RESUME=(--resume)
-    done
-    if [[ -s $STORE ]]; then
-        cp "$STORE" bench/results/
-        "$PYTHON" -m gpu.summary "$STORE"
+    PROFILER=$(find_tool ncu)
+    if [[ -n $PROFILER ]]; then
+        for op in perturb mlp_sample; do
+            step "ncu-$op" 40 "$PROFILER" --set basic --clock-control none --kernel-name-base function \
+                --kernel-name "regex:run_(grid|narrow|wide)" "$PYTHON" -m gpu.small_case --only "$op" && continue
+            # A machine may keep its hardware counters to itself; that is no fault of the kernels.
+            NOTES+=("ncu-$op: no profile; the end of its log is: $(tail -n 1 "$OUT/ncu-$op.log" 2>/dev/null)")
+        done
+    else
+        NOTES+=("profiles: skipped, ncu was not found")
     fi
 fi
 
 for line in "${NOTES[@]}"; do echo "$line"; done
+(cd "$OUT" && tar -czf logs.tar.gz -- *.log)
 echo "all: $SECONDS s; logs in $OUT"
 if ((${#FAILED[@]})); then
     echo "FAILED: ${FAILED[*]}"
