@@ -103,8 +103,8 @@ def _changed(file: Path, filled: Path, tables: dict[str, pd.DataFrame]) -> str:
     """The first observed cell that impute changed, or ""."""
     if not _is_delimited(file):
         observed = tables["file"].notna().to_numpy()
-        before, after = (tables[name].astype(object).to_numpy() for name in ("file", "impute"))
-        wrong = observed & (before != after)
+        before, after = (tables[name].astype(object).where(observed, None).to_numpy() for name in ("file", "impute"))
+        wrong = before != after
         return f"impute changed {before[wrong][0]!r} to {after[wrong][0]!r}" if wrong.any() else ""
     before, after = _cells(file), _cells(filled)
     # A mark such as ? among numbers is a hole; among texts it is a category, which stays.

@@ -246,3 +246,28 @@ def test_a_warning_is_one_line(
     monkeypatch.setattr(MissDiff, "sample", warns)
     assert main(["sample", model, "-n", "1", "-o", os.fspath(tmp_path / "a.csv")]) == 0
     assert capsys.readouterr().err == "missdiff: warning: something is odd\n"
+
+
+@pytest.mark.parametrize(
+    ("set_by_user", "spins"),
+    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    ids=["unset", "spins", "policy"],
+)
+def test_threads_of_the_command_sleep_soon_unless_the_user_says_how_they_wait(
+    set_by_user: dict[str, str], spins: str
+) -> None:
+    code = (
+        "import os, sys\nfrom missdiff_fast.cli import main\nsys.argv[1:] = ['info', 'no-such-model']\n"
+        "before = 'torch' in sys.modules\nmain()\nprint(before, os.environ.get('GOMP_SPINCOUNT'))\n"
+    )
+    environment = {name: os.environ[name] for name in os.environ if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment | set_by_user, capture_output=True, text=True)
+    assert done.stdout == f"False {spins}\n", done.stderr
+
+
+def test_a_caller_of_the_command_keeps_its_environment(
+    model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    assert main(["info", model]) == 0
+    assert "GOMP_SPINCOUNT" not in os.environ

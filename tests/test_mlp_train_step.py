@@ -24,7 +24,7 @@ from missdiff_fast.networks.packing import TrainingState, flatten, lay_out, unfl
 from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import EncodedTable, Layout
 
-SIZES = [0, 1, 5, 127, 128, 129, 300, 1100]  # tiles have 128 rows, and there are at most eight buffers of gradients
+SIZES = [0, 1, 5, 63, 64, 65, 300, 1100]  # tiles have 64 rows, and there are at most eight buffers of gradients
 
 
 @dataclass

@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     _process.is_command = _process.is_command or argv is None
+    if argv is None:
+        _let_threads_sleep()
     with interruptible(exits=argv is None) as signals:
         try:
             return _run(argv)
@@ -56,6 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             what = "interrupted" if number == signal.SIGINT else "terminated"
             complain(f"{what}: {interrupt}" if str(interrupt) else what)
             return 128 + number
+
+
+def _let_threads_sleep() -> None:
+    """Let a thread that waits for others sleep after a few microseconds, unless the user has chosen how they wait.
+
+    GNU's OpenMP, which PyTorch brings, lets it look for work for milliseconds. On cores that other programs use, too,
+    a training step then takes ten times as long. It reads the environment when PyTorch is imported.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = "3000"
 
 
 def _run(argv: Sequence[str] | None) -> int:

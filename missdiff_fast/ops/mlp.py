@@ -136,7 +136,7 @@ def mlp_train_step(
 ) -> Tensor:
     """One training step in one call, float32.
 
-    Tiles of 128 rows are gathered, noised and predicted, and their gradients are added in an order that does not depend
+    Tiles of 64 rows are gathered, noised and predicted, and their gradients are added in an order that does not depend
     on the number of threads. Where the state's weights are not in panels, as on a GPU, the step is
     `missdiff_fast.ops.mlp_composed.composed_train_step`. Arguments and result as in
     `missdiff_fast.ops.reference.mlp_train_step`.
