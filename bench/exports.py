@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,10 @@ def check(file: Path, folder: Path, fit: list[str]) -> dict[str, Any]:
     row["seconds"] = time.perf_counter() - started
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # catch_warnings is of all threads: others read the same way
-        tables = {name: _read(path) for name, path in (("file", file), ("sample", sampled), ("impute", filled))}
+        tables = {"file": _read(file)}
+        # What is text in another format may look like numbers in the text that it is written to.
+        words = () if _is_delimited(file) else _words(tables["file"])
+        tables |= {"sample": _read(sampled, words), "impute": _read(filled, words)}
     row["rows"], row["columns"] = tables["file"].shape
     plan = json.loads(printed["plan"])
     texts = {str(one["column"]) for one in plan["columns"] if one["treatment"] == "text"}
@@ -135,9 +139,14 @@ def _cells(file: Path) -> list[list[str]]:
     return list(csv.reader(lines, delimiter=separator))
 
 
-def _read(file: Path) -> pd.DataFrame:
+def _read(file: Path, words: Collection[str] = ()) -> pd.DataFrame:
     """A table with its last rows, though they have no cell: `impute` fills them, and tells it."""
-    return read_table(file, keep_blank_rows=True).rename(columns=str)
+    return read_table(file, keep_blank_rows=True, string_columns=words).rename(columns=str)
+
+
+def _words(table: pd.DataFrame) -> list[str]:
+    """The columns that hold text."""
+    return [str(name) for name, column in table.items() if isinstance(column.dropna().head(1).squeeze(), str)]
 
 
 def _kind(file: Path) -> str:
