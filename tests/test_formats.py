@@ -101,6 +101,60 @@ def test_pyarrow_and_nullable_dtypes_stay_in_parquet(folder: Path, tmp_path: Pat
         assert after.drop(columns="on").notna().all(axis=None)
 
 
+FEW_STEPS = ["--steps", "2", "--no-refine", "--width", "16", "--blocks", "1", "--setting", "blend.rows_per_feature=0"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "xlsx", "sav", "dta", "xpt"])
+def test_times_of_day_are_learnt_and_stay_times_of_day(tmp_path: Path, kind: str) -> None:
+    path, model = tmp_path / f"t.{kind}", str(tmp_path / "m")
+    times = [datetime.time(6 + row % 12, row % 60, 30 * (row % 2)) for row in range(ROWS)]
+    table = pd.DataFrame({"at": pd.Series(times, dtype=object), "age": np.arange(ROWS) % 31})
+    table.loc[::7, "at"] = None
+    write_table(table, path)
+    before = read_table(path)["at"]
+    assert before.dropna().tolist() == table["at"].dropna().tolist()
+    assert main(["fit", str(path), "-o", model, *FEW_STEPS]) == 0
+    assert main(["impute", model, str(path), "-o", f"{tmp_path}/i.{kind}"]) == 0
+    filled = read_table(tmp_path / f"i.{kind}")["at"]
+    assert filled[before.notna()].tolist() == before.dropna().tolist()
+    assert main(["sample", model, "-n", "9", "-o", f"{tmp_path}/s.{kind}"]) == 0
+    drawn = read_table(tmp_path / f"s.{kind}")["at"]
+    assert all(isinstance(cell, datetime.time) for cell in [*filled, *drawn])
+    assert drawn.between(datetime.time(6), datetime.time(18)).all()
+
+
+def test_times_finer_than_a_file_holds_are_an_error(tmp_path: Path) -> None:
+    table = pd.DataFrame({"at": [datetime.time(7, 30, 0, 5)]})
+    for kind in ("sav", "dta", "xpt"):
+        with pytest.raises(ValueError, match=r"'at': the time 07:30:00\.000005, which is no whole number of milli"):
+            write_table(table, tmp_path / f"t.{kind}")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "xlsx", "sav", "dta"])
+def test_texts_of_dates_in_other_formats_are_those_of_the_fitted_text(tmp_path: Path, kind: str) -> None:
+    """A model of CSV knows which columns are dates; in another format they may be texts, which stay texts."""
+    days = pd.Timestamp("2022-01-15") + pd.to_timedelta(np.arange(ROWS), unit="D")
+    table = pd.DataFrame(
+        {
+            "at": [f"{6 + row % 12}:{row % 60:02}" for row in range(ROWS)],
+            "seen": days.strftime("%d.%m.%Y"),
+            "born": days.strftime("%Y-%m-%d"),
+            "age": np.arange(ROWS) % 31,
+        }
+    )
+    table.loc[::7, ["at", "seen", "born"]] = None
+    table.to_csv(tmp_path / "t.csv", index=False)
+    write_table(table, tmp_path / f"t.{kind}")
+    assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", *FEW_STEPS]) == 0
+    assert main(["impute", f"{tmp_path}/m", f"{tmp_path}/t.{kind}", "-o", f"{tmp_path}/i.{kind}"]) == 0
+    filled = read_table(tmp_path / f"i.{kind}")
+    forms = {"at": r"\d?\d:\d\d", "seen": r"\d\d\.\d\d\.2022", "born": r"2022-\d\d-\d\d"}
+    for name, form in forms.items():
+        seen = table[name].notna()
+        assert filled[name][seen].tolist() == table[name][seen].tolist()
+        assert filled[name].str.fullmatch(form).all(), filled[name].tolist()
+
+
 def test_parquet_of_other_programs_keeps_whole_numbers_and_decimals(tmp_path: Path) -> None:
     from decimal import Decimal
 
@@ -313,7 +367,7 @@ class TestReadstat:
             assert read["n"].tolist() == [1, 2]
             assert read["n"].dtype == "int64"
             assert read["day"].tolist() == [datetime.date(2020, 1, 1), None]
-            assert read["at"].tolist() == ["07:30:00"] * 2
+            assert read["at"].tolist() == [datetime.time(7, 30)] * 2
             assert read["far"].tolist() == times
             write_table(read, tmp_path / f"o{name}")
             pd.testing.assert_frame_equal(read_table(tmp_path / f"o{name}"), read)

@@ -80,7 +80,8 @@ def read_table(
     category of its codes. Labels are left out. User-defined missing values and empty texts are missing, and columns
     whose numbers are all whole are integers.
 
-    Decimal numbers of databases and of Parquet are float64 where that holds all their digits. Times of day are texts.
+    Decimal numbers of databases and of Parquet are float64 where that holds all their digits. Times of day are Python's
+    `datetime.time` objects, which a fit learns as numbers; those of delimited text are durations since midnight.
 
     An index that was stored in Parquet or Feather is read as columns, before the others; one without a name that
     counts the rows is left out.

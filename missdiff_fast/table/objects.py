@@ -19,8 +19,8 @@ _MOST_DIGITS = 15  # of a decimal number that float64 holds for sure
 def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
     """A column of cells, None where missing, and whether cells that are no texts had to become texts.
 
-    Whole numbers with missing cells are Int64, truth values with such boolean, decimal numbers float64. Times of day,
-    and cells of several types, are texts: numbers beside texts, for example.
+    Whole numbers with missing cells are Int64, truth values with such boolean, decimal numbers float64. Times of day
+    stay objects. Cells of several types are texts: numbers beside texts, for example.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
         return pd.Series(cells, dtype=object), False
     if kinds <= {int, float, Decimal} and (numbers := _as_numbers(cells, seen, kinds)) is not None:
         return numbers, False
-    if kinds == {datetime.date}:
+    if kinds in ({datetime.date}, {datetime.time}):
         return pd.Series(cells, dtype=object), False
     if kinds <= {datetime.date, datetime.datetime, pd.Timestamp}:
         return _as_dates(cells), False

@@ -5,7 +5,7 @@ The reader of text leaves such columns as they are written; here they are read, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 from missdiff_fast.errors import argument_error
 from missdiff_fast.table.date_forms import split
 from missdiff_fast.table.date_reading import Texts, read_local_dates
-from missdiff_fast.table.dates import DATE, DURATION, read_dates
+from missdiff_fast.table.dates import DATE, DURATION, read_dates, write_dates
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.limits import is_limit, read_texts
 from missdiff_fast.table.literals import read_numbers, with_room
@@ -114,6 +114,60 @@ def read_text_columns(
     marks = {name: odd for name, odd in marks.items() if name not in found or name in dates}
     warn_of_usual_marks(marks, source)
     return ReadAgain({**forms, **local}, {name: list(odd) for name, odd in marks.items()})
+
+
+def read_known(frame: pd.DataFrame, forms: Mapping[str, str], source: str) -> tuple[pd.DataFrame, dict[Hashable, str]]:
+    """Read the columns of texts that are known to hold dates or times of day.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A table that was not read from text. It is not changed.
+    forms : mapping
+        The form that each column is known to have, by name; "" where it has none.
+    source : str
+        The file's name, for warnings.
+
+    Returns
+    -------
+    read : DataFrame
+        The frame, with the columns whose texts are all dates or times of day as such.
+    found : dict
+        The forms of these columns.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"seen": ["27.8.2022", None], "at": ["9:05", "14:30"], "note": ["9:05", "14:30"]})
+    >>> read, found = read_known(frame, {"seen": "DD.MM.YYYY", "at": "hh:mm"}, "t.sav")
+    >>> found, read["note"].tolist()
+    ({'seen': 'D.M.YYYY', 'at': 'h:mm'}, ['9:05', '14:30'])
+    """
+    known = [name for name in frame.columns if forms.get(str(name)) and holds_text(frame[name].dtype)]
+    if not known:
+        return frame, {}
+    read = frame.copy(deep=False)
+    others = [name for name in frame.columns if name not in known]
+    found = dict(read_text_columns(read, source, options=ReadOptions(known_forms=forms), as_text=others).forms)
+    for name in known:
+        texts = read[name].dropna().unique().tolist() if holds_text(read[name].dtype) else []
+        if all(isinstance(text, str) for text in texts) and (dates := read_dates(texts)) is not None:
+            read[name], found[name] = _taken(read[name], texts, dates[0]), dates[1]
+    return read, found
+
+
+def with_texts(frame: pd.DataFrame, written: pd.DataFrame, forms: Mapping[Hashable, str]) -> pd.DataFrame:
+    """The frame with the columns that `read_known` found as texts: as they were written, else in their form.
+
+    >>> frame = pd.DataFrame({"at": pd.to_timedelta(["9:05:00", "14:30:00"])})
+    >>> written = pd.DataFrame({"at": ["9:05", None]})
+    >>> with_texts(frame, written, {"at": "hh:mm"})["at"].tolist()
+    ['9:05', '14:30']
+    """
+    frame = frame.copy(deep=False)
+    for name, form in forms.items():
+        own = written[name]
+        frame[name] = own.where(own.notna(), write_dates(frame[name], form).astype(object))
+    return frame
 
 
 def _may_be(column: pd.Series) -> bool:

@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.table.fields import MISSING_TEXTS
     from missdiff_fast.table.frame_writing import PLAIN
     from missdiff_fast.table.limit_reading import with_points
+    from missdiff_fast.table.text_columns import read_known, with_texts
     from missdiff_fast.table.text_writing import Rewriter
 
     if args.draws is None:
@@ -98,15 +99,18 @@ def run(args: argparse.Namespace) -> None:
             f"{args.data} has columns that the model does not know: {extra}; {written('--keep', extra)} copies them as "
             "they are"
         )
+    # Other formats than text may have dates as texts where the table of fit had dates.
+    read, of_texts = read_known(table, forms, args.data.name)
     if args.draws is None:
-        tables = [model.impute(table)]
+        tables = [model.impute(read)]
     else:
-        tables = model.impute_draws(table, args.draws, random_state=args.seed)
+        tables = model.impute_draws(read, args.draws, random_state=args.seed)
     if args.plain and isinstance(rewriter, Rewriter):
         rewriter = None
     dialect = None if args.plain else model.dialect_
     left = tables[0].isna().sum()
     for filled, output in zip(tables, outputs, strict=True):
+        filled = with_texts(filled, table, of_texts)
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
         filled = with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)})
         filled = with_points(filled, model.codec_.schema) if args.plain else filled

@@ -58,7 +58,7 @@ def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
     """A column of the file: whole numbers as integers, empty texts and marks as missing, labelled codes as category."""
     if column.dtype == object:
         # These files have no other missing texts than empty ones.
-        cells = [None if cell == "" or pd.isna(cell) else cell for cell in column.tolist()]
+        cells = [None if cell == "" or pd.isna(cell) else _to_milliseconds(cell) for cell in column.tolist()]
         column = as_column(cells)[0]
     elif column.dtype == np.float64:
         seen = column.dropna()
@@ -70,6 +70,14 @@ def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
     if codes and len(labels) > 1 and set(codes) <= set(labels):
         return column.astype(pd.CategoricalDtype(pd.Index(sorted(codes))))
     return column
+
+
+def _to_milliseconds(cell: Any) -> Any:
+    """A time of day as it was before it was stored in seconds as float64; any other cell as it is."""
+    if not isinstance(cell, datetime.time):
+        return cell
+    milliseconds = round(cell.microsecond / 1000)
+    return cell.replace(microsecond=1000 * milliseconds) if milliseconds < 1000 else cell
 
 
 class _Labels(AsRead):
@@ -129,6 +137,9 @@ def _as_written(column: pd.Series, suffix: str) -> pd.Series:
             raise unheld(name, f"the time {fine}, which is no whole number of milliseconds", suffix)
         # pyreadstat takes nanoseconds, which do not reach all dates, or Python's own objects.
         return pd.Series([None if cell is None else pd.Timestamp(cell).to_pydatetime() for cell in cells], dtype=object)
+    fine = next((cell for cell in seen if isinstance(cell, datetime.time) and cell.microsecond % 1000), None)
+    if fine is not None:
+        raise unheld(name, f"the time {fine}, which is no whole number of milliseconds", suffix)
     long = next((cell for cell in seen if isinstance(cell, str) and len(cell.encode()) > _LONGEST[suffix]), None)
     if long is not None:
         raise unheld(name, f"a text of {len(long):,} characters", suffix)
@@ -137,7 +148,7 @@ def _as_written(column: pd.Series, suffix: str) -> pd.Series:
         raise unheld(name, f"the spaces at the end of {padded!r}", suffix, Do("remove them"))
     if not seen:
         return pd.Series(np.full(len(cells), np.nan), name=name)
-    if not all(isinstance(cell, (str, datetime.date)) for cell in seen):
+    if not all(isinstance(cell, (str, datetime.date, datetime.time)) for cell in seen):
         raise unheld(name, f"cells of type {type(seen[0]).__name__}", suffix)
     return pd.Series(cells, dtype=object, name=name)
 
