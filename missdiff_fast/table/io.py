@@ -13,6 +13,7 @@ from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.atomic import write_atomically
 from missdiff_fast.table.cells import Markers
+from missdiff_fast.table.dates import with_forms
 from missdiff_fast.table.dialect import Dialect
 from missdiff_fast.table.files import UTF_8, Encoding, open_text
 from missdiff_fast.table.formats import TEXT, check_options, file_kind, find_source, writable
@@ -20,6 +21,7 @@ from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_
 from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number
 from missdiff_fast.table.marks import mark_missing
+from missdiff_fast.table.objects import TIME_OF_DAY, times_of_day
 from missdiff_fast.table.sources import Reading, ReadOptions
 
 
@@ -178,7 +180,7 @@ def read_written(path: str | os.PathLike[str] | IO[bytes], options: ReadOptions,
         frame = mark_missing(frame, markers, options.string_columns)
         unnamed = [name for name in frame.columns if str(name) not in options.string_columns]
         warn_of_texts(frame[unnamed], source.name)
-        return frame, written
+        return with_forms(frame, dict.fromkeys(times_of_day(frame), TIME_OF_DAY)), written
     # Markers that are large numbers also count as numbers, because the parser is not given them.
     large = tuple(large_number(text) for text in markers.strings)
     markers = Markers(markers.strings, (*markers.numbers, *(number for number in large if number is not None)))

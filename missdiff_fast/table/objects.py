@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +13,7 @@ import pandas as pd
 
 from missdiff_fast.table.literals import EXACT
 
+TIME_OF_DAY = "hh:mm:ss"  # the form of `datetime.time` objects, see missdiff_fast.table.date_forms
 _MOST_DIGITS = 15  # of a decimal number that float64 holds for sure
 
 
@@ -49,6 +50,16 @@ def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
     if not all(isinstance(cell, _PLAIN) for cell in seen):
         return pd.Series(cells, dtype=object), False  # fit tells what they are
     return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype=object), True
+
+
+def times_of_day(frame: pd.DataFrame) -> list[Hashable]:
+    """The columns of a frame whose observed cells are `datetime.time` objects.
+
+    >>> times_of_day(pd.DataFrame({"at": [None, datetime.time(7, 30)], "x": [1, 2], "s": ["a", "b"]}))
+    ['at']
+    """
+    objects = ((name, column) for name, column in frame.items() if column.dtype == object)
+    return [name for name, column in objects if pd.api.types.infer_dtype(column, skipna=True) == "time"]
 
 
 def as_text(cell: Any) -> str:
