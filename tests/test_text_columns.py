@@ -99,8 +99,14 @@ def test_the_order_of_another_column_is_told(read: Read) -> None:
         (["27.08.2022", "2022-08-28"], "dates or times in several forms, such as '27.08.2022' and '2022-08-28'"),
         (["27.08.2022", "14:05"], "dates or times in several forms, such as '27.08.2022' and '14:05'"),
         (["2:05 PM", "14:05"], "dates or times in several forms, such as '2:05 PM' and '14:05'"),
-        (["27.08.2022", "30.02.2022"], "'30.02.2022', no date from 1678 to 2261, so that the whole column is text"),
-        (["27.08.2022", "31.12.9999"], "'31.12.9999', no date from 1678 to 2261, so that the whole column is text"),
+        (
+            ["27.08.2022", "30.02.2022"],
+            "'30.02.2022' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
+        ),
+        (
+            ["27.08.2022", "31.12.9999"],
+            "'31.12.9999' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
+        ),
     ],
 )
 def test_columns_of_dates_that_stay_texts(read: Read, cells: list[str], told: str) -> None:
@@ -116,6 +122,91 @@ def test_one_text_among_dates_or_times_is_named(read: Read) -> None:
     frame, (told,) = read({"d": ["9:05", "14:05", "noon", "16:00"], "n": list("1234")})
     assert frame["d"].dtype == object
     assert told.startswith("t.csv holds 'noon' in 1 cell of column 'd': ")
+
+
+_AMONG = "in 1 cell among dates or times such as"
+_LEFT = ": it is left as text; write all in one form, or, if they stand for missing cells, name them, missing_values="
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd", "told"),
+    [
+        (
+            ["27.8.2022", "2.9.2022", "3.9.2022"],
+            "0",
+            "t.csv holds '0' in 1 cell of column 'd': such texts are categories",
+        ),
+        (["27.8.2022", "2.9.2022", "3.9.2022"], "00.00.0000", "t.csv holds '00.00.0000' in 1 cell of column 'd': such"),
+        (["2022-08-27", "2022-09-02", "2022-09-03"], "1900", "t.csv holds '1900' in 1 cell of column 'd': such texts"),
+        (
+            ["27.8.2022", "2.9.2022", "3.9.2022"],
+            "0000-00-00",
+            f"t.csv: column 'd' holds '0000-00-00' {_AMONG} '27.8.2022'{_LEFT}['0000-00-00']",
+        ),
+        (
+            ["2022-08-27", "2022-09-02", "2022-09-03"],
+            "31.02.2022",
+            f"t.csv: column 'd' holds '31.02.2022' {_AMONG} '2022-08-27'{_LEFT}['31.02.2022']",
+        ),
+        (
+            ["27.8.2022 9:05", "2.9.2022 9:10", "3.9.2022 9:00"],
+            "3.9.2022 24:00",
+            "t.csv holds '3.9.2022 24:00' in 1 cell",
+        ),
+    ],
+)
+def test_few_cells_that_make_text_of_a_column_of_dates_are_told(
+    read: Read, cells: list[str], odd: str, told: str
+) -> None:
+    frame, (found,) = read({"d": [*cells, odd], "n": list("1234")})
+    assert frame["d"].tolist() == [*cells, odd]
+    assert found.startswith(told)
+    assert ("write 24:00 as 00:00 of the next day" in found) == ("24:00" in odd)
+    # As a missing value of the whole table, a number would empty other columns.
+    assert ("missing_values" in found) == (not odd.isdecimal())
+    assert ("leave the cells of" in found) == odd.isdecimal()
+    assert read({"d": [*cells, ""], "n": list("1234")})[1] == []
+
+
+def test_a_date_among_numbers_is_told(read: Read) -> None:
+    _, (told,) = read({"x": ["1.5", "2.5", "3", "2022-08-27"], "n": list("1234")})
+    assert told.startswith("t.csv holds '2022-08-27' in 1 cell of column 'x': ")
+
+
+def test_the_end_of_a_day_is_told(read: Read) -> None:
+    frame, (told,) = read({"at": ["09:05", "24:00", "14:30"], "n": list("123")})
+    assert frame["at"].max() == pd.Timedelta(hours=24)
+    assert told == (
+        "t.csv: column 'at' holds '24:00' in 1 cell, read as the end of the day, after all other times; if it is "
+        "midnight at the beginning of a day, write 00:00"
+    )
+    assert read({"at": ["09:05", "24:00", "30:30"], "n": list("123")})[1] == [], "durations"
+
+
+def test_names_of_months_in_english_and_german(read: Read, tmp_path: Path) -> None:
+    columns = {
+        "full": ["27 August 2022", "1 May 2022", "3 October 2022"],
+        "german": ["27. Mai 2022", "1. Oktober 2022", "3. März 2022"],
+        "short": ["27-Dez-2022", "01-Okt-2022", "03-Mrz-2022"],
+        "other": ["27 MÄR 2022 10:05", "01 DEZ 2022 09:00", "03 JAN 2022 11:00"],
+    }
+    frame, told = read(columns)
+    assert told == []
+    assert frame.apply(lambda column: column.dt.month).to_numpy().T.tolist() == [
+        [8, 5, 10],
+        [5, 10, 3],
+        [12, 10, 3],
+        [3, 12, 1],
+    ]
+    assert forms_of(frame) == {
+        "full": "D Month YYYY",
+        "german": "D. Monat YYYY",
+        "short": "DD-Mrz-YYYY",
+        "other": "DD MÄR YYYY hh:mm",
+    }
+    write_table(frame, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "t.csv").read_text()
+    assert read({"d": ["27. Jänner 2022", "1. März 2022"], "n": list("12")})[0]["d"].dt.month.tolist() == [1, 3]
 
 
 def test_texts_that_are_no_dates_stay_texts(read: Read) -> None:

@@ -10,7 +10,13 @@ import pandas as pd
 
 from missdiff_fast.table.date_forms import MONTHS, SECOND, split, to_iso, to_nanoseconds
 
-_TOKEN = re.compile(r"YYYY|DD?|[Mm][Oo][Nn]|MM?|hh?|mm|ss|0+|AM|am")
+# Each part for names in three cases; the longer ones stand before those with which they begin.
+_NAMES = {
+    case(part): (names, case)
+    for part, names in sorted(MONTHS.items(), key=lambda item: -len(item[0]))
+    for case in (str.title, str.upper, str.lower)
+}
+_TOKEN = re.compile(rf"YYYY|DD?|{'|'.join(_NAMES)}|MM?|hh?|mm|ss|0+|AM|am")
 _MINUTE, _DAY = 60 * SECOND, 86_400 * SECOND
 
 
@@ -88,6 +94,8 @@ def write_in(column: pd.Series, form: str) -> pd.Series:
     --------
     >>> write_in(pd.Series(pd.to_datetime(["2022-08-27 14:05", None])), "D.M.YYYY").tolist()
     ['27.8.2022 14:05', nan]
+    >>> write_in(pd.Series(pd.to_datetime(["2022-03-01"])), "D. Monat YYYY").tolist()
+    ['1. März 2022']
     >>> write_in(pd.Series(pd.to_timedelta(["09:05:00"])), "h:mm").tolist()
     ['9:05']
     """
@@ -114,8 +122,8 @@ def _with_detail(form: str, clock: np.ndarray) -> str:
         form = re.sub(r" ?(AM|am)$", "", form)
     if not clock.any():
         return form
-    if "h" not in form:
-        form += (":" if form.lower().startswith(("ddmon", "dmon")) else " ") + "hh:mm"
+    if "mm" not in form:
+        form += (":" if re.match("DD?[Mm]", form) else " ") + "hh:mm"  # as SAS does after 27AUG2022
     if "ss" not in form and (clock % _MINUTE).any():
         form = form.replace("mm", "mm:ss")
     parts = np.unique(clock % SECOND)
@@ -142,16 +150,20 @@ def _write(day: str, seconds: int, part: int, form: str) -> str:
         part=part // 10 ** (9 - decimals),
         half=half,
         small=half.lower(),
-        name=MONTHS[month - 1],
-        Name=MONTHS[month - 1].title(),
-        NAME=MONTHS[month - 1].upper(),
+        **(_names(month) if day else {}),
     )
+
+
+@lru_cache(maxsize=12)
+def _names(month: int) -> dict[str, str]:
+    """The names of a month, by the part of a form that stands for them."""
+    return {part: case(names[month - 1]) for part, (names, case) in _NAMES.items()}
 
 
 @lru_cache(maxsize=64)
 def _template(form: str) -> tuple[str, int, bool]:
     """A form for `str.format`; how many decimals of a second it has, and whether hours end at 12."""
-    fields = {"Mon": "{Name}", "MON": "{NAME}", "mon": "{name}", "AM": "{half}", "am": "{small}", "YYYY": "{YYYY:04}"}
+    fields = {"AM": "{half}", "am": "{small}", "YYYY": "{YYYY:04}", **{part: f"{{{part}}}" for part in _NAMES}}
     decimals = 0
 
     def field(token: re.Match[str]) -> str:

@@ -58,7 +58,8 @@ def read_table(
     ``2024-02-29T13:30:00.5+01:00``), and of durations as pandas writes them (``3 days 12:00:00``) are read as such;
     times of several offsets from UTC are in UTC. So are columns of dates such as ``29.02.2024`` (the day first),
     ``29/02/2024`` or ``29-02-2024`` (in the order that a day after the 12th tells, here or in another column written
-    alike; else they stay texts, with a warning), ``2024/02/29``, ``29-Feb-2024`` and ``29FEB2024``, each with a time or
+    alike; else they stay texts, with a warning), ``2024/02/29``, ``29-Feb-2024``, ``29FEB2024``,
+    ``29 February 2024`` and ``29. Februar 2024`` (English and German names of months), each with a time or
     without, and of times of day such as ``14:05``, which are durations since midnight. `write_table` writes dates and
     times in the form that they were read in. Dates with years of two digits stay texts, with a warning.
     Texts that usually mark a missing cell, such as ``?``, ``-``, ``.`` or ``unknown``, are missing in a column whose
