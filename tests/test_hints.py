@@ -121,6 +121,16 @@ def test_leading_zeros(warned) -> None:
     )
 
 
+def test_marks_in_many_columns_are_told_shortly(warned) -> None:
+    names = [f"x{number}" for number in range(9)]
+    (told,) = warned(f"{','.join(names)}\n" + "".join(f"{','.join([cell] * 9)}\n" for cell in ("1", "2", "?", "3")))
+    assert told == (
+        "t.csv: '?' in 9 cells of 9 columns ('x0', 'x1', 'x2', ...), among numbers or dates, was read as missing; if "
+        "they are values, read the 9 columns as text, the first of them by string_columns=['x0', 'x1', 'x2'], or, if "
+        "they are missing in columns of text, too, name them, missing_values=['?']"
+    )
+
+
 def test_marks_among_numbers(warned) -> None:
     text = "a,b,c,d\n1,?,x,1\n2,2,y,2\n?,3,?,3\n4,4,x,-\n"
     read, kept = warned(text)

@@ -262,6 +262,11 @@ def rewrite(
     write_cells_to(path, write_cells, rewriter.encoding)
 
 
+def as_read_only(rewriter: Rewriter | AsRead | None) -> AsRead | None:
+    """What writes a table as its file has it, unless that is text: for text that is written plainly."""
+    return None if isinstance(rewriter, Rewriter) else rewriter
+
+
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:
     """Check that names given by an option are columns; return each once."""
     for name in names:
