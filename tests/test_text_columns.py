@@ -374,9 +374,8 @@ def test_given_values_in_the_form_of_the_column(
 
 def test_given_values_in_another_form_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = ("sample", folder / "m", "-n", "3", "--given")
-    assert (
-        "'27/8/2020' is no date and time such as 2024-02-29 13:30 or 27.8.2022 14:05 (column 'admission')"
-        in refused(capsys, *sample, "admission=27/8/2020")
+    assert "'5/8/2020' is no date and time such as 2024-02-29 13:30 or 27.8.2022 14:05 (column 'admission')" in refused(
+        capsys, *sample, "admission=5/8/2020"
     )
     assert "(column 'born')" in refused(capsys, *sample, "born=27/08/1950")
     assert "'noon' is no duration such as 90min or 14:05 (column 'at')" in refused(capsys, *sample, "at=noon")
@@ -384,18 +383,23 @@ def test_given_values_in_another_form_are_refused(folder: Path, capsys: pytest.C
 
 def test_given_texts_in_python(folder: Path) -> None:
     model = MissDiff.load(folder / "m")
-    for text in ("27.8.2020 14:05", "2020-08-27 14:05"):
+    for text in ("27.8.2020 14:05", "2020-08-27 14:05", "08/27/2020 2:05 PM", "27 August 2020 14:05"):
         rows = model.sample(2, given={"admission": text}, random_state=0)
         assert rows["admission"].tolist() == [pd.Timestamp("2020-08-27 14:05")] * 2
     rows = model.sample(2, given={"at": "9:05"}, random_state=0)
     assert rows["at"].tolist() == [pd.Timedelta(hours=9, minutes=5)] * 2
-    with pytest.raises(TypeError, match="column 'admission' has string cells"):
-        model.sample(2, given={"admission": "27/8/2020"})
+    told = (
+        "given value '5/8/2020' of column 'admission' is no date or time, or may be several: write it like 27.8.2022 14"
+    )
+    with pytest.raises(TypeError, match=told):
+        model.sample(2, given={"admission": "5/8/2020"})
+    with pytest.raises(TypeError, match=r"given value '27/08/1950' of column 'born'.*: write it like 08/27/2022"):
+        model.sample(2, given={"born": "27/08/1950"})
 
 
 @pytest.mark.parametrize("text", ["2022-02-30", "30.2.2022"])
 def test_given_days_that_do_not_exist_are_named(folder: Path, text: str) -> None:
-    with pytest.raises(TypeError, match=f"column 'admission' has string cells.*, and '{text}' is none"):
+    with pytest.raises(TypeError, match=f"given value '{text}' of column 'admission' is no date"):
         MissDiff.load(folder / "m").sample(2, given={"admission": text})
 
 

@@ -58,6 +58,29 @@ def read_as(text: str, form: str) -> pd.Timestamp | pd.Timedelta | None:
         return None
 
 
+def read_unambiguous(text: str, form: str = "") -> pd.Timestamp | None:
+    """The date that a text writes in a form other than ISO 8601, if it can be no other; else None.
+
+    In the style of a column's form, it must have the form's order: who gives 27/08/2022 where the month stands first
+    would mean the 5th of June by 05/06/2022.
+
+    Examples
+    --------
+    >>> read_unambiguous("27/08/2022"), read_unambiguous("1/2/2022"), read_unambiguous("1/1/2022")
+    (Timestamp('2022-08-27 00:00:00'), None, Timestamp('2022-01-01 00:00:00'))
+    """
+    written = split(text)
+    if written is None or written.style == "time" or written.is_short:
+        return None
+    if form and written.style == style_of(form):
+        return read_as(text, form)
+    days = {to_iso(written, order) for order in written.orders()}
+    try:
+        return pd.Timestamp(days.pop()) if len(days) == 1 else None
+    except ValueError:  # no such day, or out of reach
+        return None
+
+
 @lru_cache(maxsize=64)
 def style_of(form: str) -> str:
     """The style in which cells of a form are written, as of `missdiff_fast.table.date_forms.Written`; "" of ISO 8601.
@@ -75,13 +98,17 @@ def order_of(form: str) -> str:
 
 
 def example(form: str) -> str:
-    """The 27th of August 2022, 14:05:30 in a form.
+    """The 27th of August 2022, 14:05:30 in a form, which may be one of ISO 8601 without a zone.
 
+    >>> example("0000-00-00T00:00")
+    '2022-08-27T14:05'
     >>> example("DD.MM.YYYY hh:mm"), example("D-Mon-YYYY"), example("h:mm AM")
     ('27.08.2022 14:05', '27-Aug-2022', '2:05 PM')
     """
     if form.startswith("h"):
         return _write("", 14 * 3600 + 5 * 60 + 30, 0, form)
+    if not is_local(form):
+        return f"2022-08-27{form[10:11]}14:05:30.000000000"[: len(form)]
     return _write("2022-08-27", 14 * 3600 + 5 * 60 + 30, 0, form)
 
 
