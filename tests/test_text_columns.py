@@ -183,6 +183,49 @@ def test_the_end_of_a_day_is_told(read: Read) -> None:
     assert read({"at": ["09:05", "24:00", "30:30"], "n": list("123")})[1] == [], "durations"
 
 
+@pytest.mark.parametrize("mark", ["1.1.1900", "1900-01-01", "01/01/1900", "1 January 1900"])
+def test_a_date_in_any_form_marks_missing_cells(read: Read, mark: str) -> None:
+    columns = {"d": ["01.01.1900", "27.08.2022", "28.08.2022"], "n": list("123")}
+    frame, told = read(columns, missing_values=[mark])
+    assert (frame["d"].isna().tolist(), told) == ([True, False, False], [])
+    frame, told = read({"d": ["1900-01-01", "2022-08-27", "2022-08-28"], "n": list("123")}, missing_values=[mark])
+    assert (frame["d"].isna().tolist(), told) == ([True, False, False], [])
+
+
+def test_marks_are_read_in_the_order_of_their_column(read: Read) -> None:
+    columns = {"d": ["01/02/1900", "02/01/1900", "28/08/2022"], "at": ["09:05", "10:00", "23:10"], "n": list("123")}
+    frame, told = read(columns, missing_values=["1/2/1900", "9:05"])
+    assert (frame.isna().sum().tolist(), told) == ([1, 1, 0], [])
+    assert frame["d"].isna()[0], "the first of February"
+
+
+def test_marks_that_no_cell_has_are_told(read: Read) -> None:
+    columns = {"d": ["01.01.1900", "27.08.2022"], "n": ["-9", "2.50"], "t": ["x", "say"]}
+    frame, (told,) = read(columns, missing_values=["02.01.1900", "?", -9, -99])
+    assert told == (
+        "t.csv: no cell is '02.01.1900', '?', -99, given as missing values: write them as the cells have them"
+    )
+    assert frame.isna().sum().tolist() == [0, 1, 0]
+    assert read(columns, missing_values=["-9", -9, "x", "2.5", 2.5, "say"])[1] == []
+    assert read(columns, missing_values=["99", 99])[1] == [
+        "t.csv: no cell is '99', given as a missing value: write it as the cells have it"
+    ]
+
+
+def test_marks_of_a_model_need_no_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "marks.csv").write_text("a,b\n" + "".join(f"{n},{n % 7}\n" for n in range(30)) + "-9,?\n")
+    (folder / "rest.csv").write_text("a,b\n1,2\n,3\n4,5\n")
+    marks = ["--missing-values=-9", "--missing-values=?"]
+    model = str(folder / "marks")
+    fit = ["fit", str(folder / "marks.csv"), "-o", model, "--set", "training.steps=1", "--quiet"]
+    assert main([*fit, *marks]) == 0
+    assert "no cell is" not in capsys.readouterr().err
+    assert main(["impute", model, str(folder / "rest.csv"), "-o", str(folder / "filled.csv"), "--quiet"]) == 0
+    assert "no cell is" not in capsys.readouterr().err
+    assert main(["plan", str(folder / "rest.csv"), *marks[1:]]) == 0
+    assert "no cell is '?', given as a missing value" in capsys.readouterr().err
+
+
 def test_names_of_months_in_english_and_german(read: Read, tmp_path: Path) -> None:
     columns = {
         "full": ["27 August 2022", "1 May 2022", "3 October 2022"],
@@ -255,9 +298,7 @@ def test_usual_marks_among_numbers_and_dates(read: Read) -> None:
     assert pd.isna(frame["crp"][4])
     assert frame["sex"].tolist() == columns["sex"], "categories"
     assert told.startswith("t.csv: '.' in 2 cells of column 'born'; '?' in 2 cells of column 'crea'; '-' in 1 cell of ")
-    assert (
-        "; and 3 more, among numbers or dates, were read as missing; if they are values, read the columns as " in told
-    )
+    assert "; and 3 more, among numbers or dates, were read as missing; if they are values, read the 4 columns " in told
     assert "if they are missing in columns of text, too, name them, missing_values=['.', '?', '-'" in told
     assert sex.startswith("t.csv holds '?' in 1 cell of column 'sex'")
     kept, told_now = read(columns, string_columns=["crea", "seen", "born", "crp", "sex"])

@@ -127,6 +127,8 @@ def _read(
             keep_blank_rows=keep_blank_rows,
             date_order=args.date_order,
             known_forms=known_forms,
+            # Those of a model come from its own table.
+            quiet_marks=[mark for mark in missing_values if mark not in markers(args.missing_values)],
             sheet=args.sheet,
             query=args.query,
         )

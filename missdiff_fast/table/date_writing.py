@@ -72,9 +72,8 @@ def read_unambiguous(text: str, form: str = "") -> pd.Timestamp | None:
     written = split(text)
     if written is None or written.style == "time" or written.is_short:
         return None
-    if form and written.style == style_of(form):
-        return read_as(text, form)
-    days = {to_iso(written, order) for order in written.orders()}
+    alike = form != "" and written.style == style_of(form)
+    days = {to_iso(written, order) for order in written.orders() if not alike or order == order_of(form)}
     try:
         return pd.Timestamp(days.pop()) if len(days) == 1 else None
     except ValueError:  # no such day, or out of reach

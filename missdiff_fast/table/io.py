@@ -19,8 +19,11 @@ from missdiff_fast.table.formats import TEXT, check_options, file_kind, find_sou
 from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_delimited
 from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number
-from missdiff_fast.table.marks import mark_missing
+from missdiff_fast.table.marks import mark_missing, warn_of_idle_marks
 from missdiff_fast.table.sources import Reading, ReadOptions
+
+_UNMARKED = (".parquet", ".feather", ".arrow", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
+"""Kinds of which the reader removes no missing values of the user."""
 
 
 def read_table(
@@ -174,6 +177,11 @@ def read_written(path: str | os.PathLike[str] | IO[bytes], options: ReadOptions,
     source = find_source(path, format)
     kind, markers = check_options(source, options), options.markers
     frame, written = kind.read(source, options)
+    if markers.strings or markers.numbers:
+        lines = written().lines if kind is TEXT and callable(written) else None
+        if lines is not None or source.suffix in _UNMARKED:
+            quiet, as_text = options.quiet_marks, options.string_columns
+            warn_of_idle_marks(frame, markers, source.name, lines=lines, quiet=quiet, string_columns=as_text)
     if kind is not TEXT:
         frame = mark_missing(frame, markers, options.string_columns)
         unnamed = [name for name in frame.columns if str(name) not in options.string_columns]
