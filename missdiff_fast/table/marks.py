@@ -14,6 +14,7 @@ from missdiff_fast.remedies import Do
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, family_of, holds_text, key_dtype, to_keys, unit_of, zone_of
+from missdiff_fast.table.fields import MISSING_TEXTS
 from missdiff_fast.table.literals import with_room
 from missdiff_fast.table.text_lines import Lines
 
@@ -98,6 +99,8 @@ def warn_of_idle_marks(
     string_columns : collection of str
         As of `mark_missing`.
     """
+    # NA and the like are missing without being given.
+    quiet = [*quiet, *MISSING_TEXTS]
     given = [value for value in (*markers.strings, *markers.numbers) if value not in quiet]
     texts = [value for value in given if isinstance(value, str)]
     # In the command -9 is both a text and a number.
