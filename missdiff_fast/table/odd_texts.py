@@ -80,12 +80,13 @@ def texts_among_numbers(counts: Mapping[str, int], decimal: str | None = None) -
             odd[text] = count
             words += not (has_note(text) or is_mark(text))
     # Dates among numbers are as odd as numbers among dates.
-    are_dates = sum(dates.values()) > sum(numbers.values())
-    plain, others = (dates, numbers) if are_dates else (numbers, dates)
-    alike = sum(plain.values()) + sum(count for text, count in odd.items() if has_note(text))
-    odd |= others
+    all_, of_dates, of_numbers = sum(counts.values()), sum(dates.values()), sum(numbers.values())
+    alike = of_dates + of_numbers + sum(count for text, count in odd.items() if has_note(text))
+    few, many = (numbers, of_dates) if of_dates > of_numbers else (dates, of_numbers)
+    odd |= few if 3 * sum(few.values()) <= many else {}
     # Few distinct numbers beside words may be codes; dates are none.
-    if not plain or 2 * alike <= sum(counts.values()) or (words + len(others) >= len(plain) and not are_dates):
+    are_codes = words >= len(numbers) + len(dates) and 2 * of_dates <= all_
+    if not (numbers or dates) or 2 * alike <= all_ or are_codes:
         return {}
     limits = {text for text in odd if is_limit(text.strip())}
     if limits:
