@@ -773,7 +773,7 @@ class MissDiff(Parameters):
         """The known part of rows to be drawn, and the cells of its learnt columns."""
         # Without an order of their own, because the result has the learnt order.
         frame = without_order(to_pandas(given_frame(num_rows, given, self.columns_))[0])
-        frame = read_given_dates(frame, self.codec_.schema)
+        frame = read_given_dates(frame, self.codec_.schema, self.missing_values)
         return frame, self.codec_.read(self.asides_.learnt(frame), partial=True)
 
     def _meeting(

@@ -284,7 +284,8 @@ def _are_days(values: np.ndarray) -> bool:
 
 def _warnings_of_texts(counts: Mapping[str, int]) -> Iterator[str]:
     if sum(map(looks_like_date, counts)) > _MOST_TEXTS * len(counts):
-        yield "holds dates in text: write them as 2024-02-29 or 2024-02-29 13:30 to have them learnt as dates"
+        forms = "in a text file all in one form, such as 2024-02-29 or 29.02.2024"
+        yield f"holds dates in text: to have them learnt as dates, make them datetimes, or write them {forms}"
     elif texts := texts_among_numbers(counts):
         yield f"holds texts among numbers or dates: {listed(texts)}"
     elif all(map(looks_numeric, counts)):

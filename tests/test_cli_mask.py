@@ -84,6 +84,20 @@ def test_stdout_and_seeds(data: str, capsys: pytest.CaptureFixture[str]) -> None
     assert rows() != rows()
 
 
+def test_plain_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{number},5;{'<' if number % 4 == 0 else ''}{number % 4},5;27.08.2022;x" for number in range(40)]
+    (tmp_path / "d.csv").write_bytes("\r\n".join(["größe;crp;seen;k", *rows]).encode("cp1252"))
+    line = f"mask {tmp_path}/d.csv --ratio 0.01 --seed 0 --keep k --plain -o {tmp_path}/out.csv"
+    assert main(line.split()) == 0
+    written = (tmp_path / "out.csv").read_bytes().decode()
+    assert written.endswith("\n")
+    lines = written.split("\n")
+    assert lines[0] == "größe,crp,seen,k"
+    whole = [f"{number}.5,{'<' if number % 4 == 0 else ''}{number % 4}.5,27.08.2022,x" for number in range(40)]
+    assert sum(one == two for one, two in zip(lines[1:], whole, strict=False)) >= 35
+    assert all(len(one.split(",")) == 4 for one in lines[1:-1])
+
+
 def test_holes_that_are_there_stay_and_rows_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "d.csv").write_text("a,b\n" + "1,x\n?,y\n,\n3,z\n" * 20)
     line = f"mask {tmp_path}/d.csv --missing-values ? --ratio 0.1 --mechanism column --seed 0"

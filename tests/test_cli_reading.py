@@ -139,12 +139,13 @@ class TestReading:
         warning = capsys.readouterr().err
         assert "column 'note' (120 distinct texts in 120 cells) holds free text, so it is not learnt" in warning
         assert (
-            "if it holds dates, write them as 2024-02-29, or to silence this, drop the column, --drop 'note'" in warning
+            "if it holds dates, write all in one form, such as 2024-02-29 or 29.02.2024, or "
+            "to silence this, drop the column, --drop 'note'" in warning
         )
         assert "column 'y' has no observed cell" in warning
         assert "frame" not in warning
         data.write_text("day,x\n" + "".join(f"2024 {i // 28 + 1} {i % 28 + 1},{i}\n" for i in range(140)) * 2)
         assert refused(capsys, *fit, "--max-categories", "100").endswith(
-            "'day' (140 > 100) has too many categories: drop the column, --drop 'day'; if it holds dates, write them "
-            "as 2024-02-29; or raise --max-categories"
+            "'day' (140 > 100) has too many categories: drop the column, --drop 'day'; if it holds dates, write all "
+            "in one form, such as 2024-02-29 or 29.02.2024; or raise --max-categories"
         )

@@ -127,7 +127,9 @@ def test_times_of_several_offsets_are_in_utc(tmp_path: Path) -> None:
 def test_times_of_which_only_some_have_a_zone_are_told(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("t,n\n2024-03-30T12:00:00Z,1\n2024-03-31T12:00:00,2\n")
-    with pytest.warns(UserWarning, match="column 't' holds '2024-03-31T12:00:00', a time without a zone among times"):
+    with pytest.warns(
+        UserWarning, match="column 't' holds '2024-03-31T12:00:00' in 1 cell, a time without a zone among times"
+    ):
         frame = read_table(path)
     assert frame["t"].tolist() == ["2024-03-30T12:00:00Z", "2024-03-31T12:00:00"]
     path.write_text("t,n\n2024-03-30T12:00:00Z,1\nunknown,2\n2024-03-31T12:00:00Z,3\n")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 
+import numpy as np
 import pandas as pd
 import pytest
 from frames import encode, fit_codec
 
 from missdiff_fast.cli.given import parse_given
-from missdiff_fast.table import Codec
+from missdiff_fast.table import Codec, Column
+from missdiff_fast.table.given import read_given_dates
 
 FRAME = pd.DataFrame(
     {
@@ -51,6 +53,9 @@ def codec() -> Codec:
         ("day=2024-01-03", "day", datetime.date(2024, 1, 3)),
         ("when= 2024-1-2T12:30:15.5 ", "when", pd.Timestamp("2024-01-02 12:30:15.5")),
         ("day=2024-01-03 00:00", "day", datetime.date(2024, 1, 3)),
+        ("day=3.1.2024", "day", datetime.date(2024, 1, 3)),
+        ("when=01/13/2024", "when", pd.Timestamp("2024-01-13")),
+        ("when=3 January 2024 13:30", "when", pd.Timestamp("2024-01-03 13:30")),
         ("span=90min", "span", pd.Timedelta(hours=1.5)),
         ("span=-1:30:00", "span", pd.Timedelta(hours=-1.5)),
         ("same=north", "same", "north"),
@@ -112,3 +117,14 @@ def test_large_categories_are_told_apart() -> None:
     assert parse_given(codec, "k=9007199254740992.0") == ("k", 2**53)
     with pytest.raises(ValueError, match="'9007199254740993' is no category"):
         parse_given(codec, "k=9007199254740993")
+
+
+def test_texts_for_dates_of_iso_8601_in_python() -> None:
+    column = Column("seen", "continuous", np.dtype("M8[ns]"), "datetime", form="0000-00-00")
+    texts = ["2022-08-27", "27.08.2022", "08/27/2022", "27. August 2022"]
+    read = read_given_dates(pd.DataFrame({"seen": texts}), [column])
+    assert read["seen"].tolist() == [pd.Timestamp("2022-08-27")] * 4
+    with pytest.raises(TypeError, match=r"given value '05/06/2022' of column 'seen' .*: write it like 2022-08-27"):
+        read_given_dates(pd.DataFrame({"seen": ["05/06/2022"]}), [column])
+    kept = read_given_dates(pd.DataFrame({"seen": ["?", "2022-08-27"]}), [column], ["?"])
+    assert kept["seen"].tolist() == ["?", pd.Timestamp("2022-08-27")]

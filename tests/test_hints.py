@@ -83,18 +83,23 @@ def test_cells_that_make_texts_of_dates_or_numbers(warned) -> None:
     days, sizes, wholes = warned(text)
     end = ", so that the whole column is text: mend it"
     marked = "have it count as missing, missing_values="
-    assert days == f"t.csv: column 'd' holds '2020-02-30', no date from 1678 to 2261{end}, or {marked}['2020-02-30']"
-    assert sizes == f"t.csv: column 'x' holds '1e999', no number that float64 holds{end}, or {marked}['1e999']"
+    assert (
+        days
+        == f"t.csv: column 'd' holds '2020-02-30' in 1 cell, no date from 1678 to 2261{end}, or {marked}['2020-02-30']"
+    )
+    assert (
+        sizes == f"t.csv: column 'x' holds '1e999' in 1 cell, no number that float64 holds{end}, or {marked}['1e999']"
+    )
     assert wholes == (
-        f"t.csv: column 'n' holds '18446744073709551616', no whole number of 64 bits{end}; {marked}"
+        f"t.csv: column 'n' holds '18446744073709551616' in 1 cell, no whole number of 64 bits{end}; {marked}"
         "['18446744073709551616']; or, if they are amounts, write one of the numbers with a decimal point"
     )
     assert warned(text, missing_values=["2020-02-30", "1e999", "18446744073709551616"]) == []
     assert warned(text, string_columns=["d", "x", "n"]) == []
     (signs,) = warned("n,k\n-1,a\n9223372036854775808,b\n5,b\n")
-    assert "column 'n' holds '9223372036854775808', no whole number of 64 bits" in signs
+    assert "column 'n' holds '9223372036854775808' in 1 cell, no whole number of 64 bits" in signs
     (both,) = warned("d;x\n1,5;a\n-1e999;b\n1e999;b\n", decimal=",")
-    assert "column 'd' holds '-1e999' and 1 more" in both
+    assert "column 'd' holds '-1e999' in 1 cell, '1e999' in 1 cell, no number" in both
 
 
 def test_leading_zeros(warned) -> None:
@@ -111,7 +116,19 @@ def test_leading_zeros(warned) -> None:
     assert "'007,5' in column 'a'" in warned('a;b\n"007,5";1\n8;2\n')[0]
     assert "'007' in column 'a'" in warned("a b\n1  2\n007 3\n", separator=r"\s+")[0]
     assert "'00' in column 'hour'" in warned("hour,b\n00,1\n01,2\n" + "10,3\n" * 9)[0]
-    assert warned("a,b,007,d,e\n0.7,0,0e5,1,1\n-0.5,00:30,0,1,1\n1,00:30,2,1,1\n") == []
+    assert warned("a,b,007,d,e\n0.7,00:45,0e5,1,1\n-0.5,00:30,0,1,1\n1,00:30,2,1,1\n") == [], (
+        "times of day are no numbers"
+    )
+
+
+def test_marks_in_many_columns_are_told_shortly(warned) -> None:
+    names = [f"x{number}" for number in range(9)]
+    (told,) = warned(f"{','.join(names)}\n" + "".join(f"{','.join([cell] * 9)}\n" for cell in ("1", "2", "?", "3")))
+    assert told == (
+        "t.csv: '?' in 9 cells of 9 columns ('x0', 'x1', 'x2', ...), among numbers or dates, was read as missing; if "
+        "they are values, read the 9 columns as text, the first of them by string_columns=['x0', 'x1', 'x2'], or, if "
+        "they are missing in columns of text, too, name them, missing_values=['?']"
+    )
 
 
 def test_marks_among_numbers(warned) -> None:

@@ -61,6 +61,9 @@ AS_THEY_ARE = [
     "a\nx\n\n\ny\n",
     "a,b\n1,x\n,\n , \n2,NA\n",
     "a,b\n1e3,TRUE\n4,false\n2.0,True\n",
+    "a,b\r\n1,x\r\n2,y",
+    "a;b\n1;x\n2;",
+    "a\nx\ny",
 ]
 
 

@@ -99,8 +99,14 @@ def test_the_order_of_another_column_is_told(read: Read) -> None:
         (["27.08.2022", "2022-08-28"], "dates or times in several forms, such as '27.08.2022' and '2022-08-28'"),
         (["27.08.2022", "14:05"], "dates or times in several forms, such as '27.08.2022' and '14:05'"),
         (["2:05 PM", "14:05"], "dates or times in several forms, such as '2:05 PM' and '14:05'"),
-        (["27.08.2022", "30.02.2022"], "'30.02.2022', no date from 1678 to 2261, so that the whole column is text"),
-        (["27.08.2022", "31.12.9999"], "'31.12.9999', no date from 1678 to 2261, so that the whole column is text"),
+        (
+            ["27.08.2022", "30.02.2022"],
+            "'30.02.2022' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
+        ),
+        (
+            ["27.08.2022", "31.12.9999"],
+            "'31.12.9999' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
+        ),
     ],
 )
 def test_columns_of_dates_that_stay_texts(read: Read, cells: list[str], told: str) -> None:
@@ -116,6 +122,134 @@ def test_one_text_among_dates_or_times_is_named(read: Read) -> None:
     frame, (told,) = read({"d": ["9:05", "14:05", "noon", "16:00"], "n": list("1234")})
     assert frame["d"].dtype == object
     assert told.startswith("t.csv holds 'noon' in 1 cell of column 'd': ")
+
+
+_AMONG = "in 1 cell among dates or times such as"
+_LEFT = ": it is left as text; write all in one form, or, if they stand for missing cells, name them, missing_values="
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd", "told"),
+    [
+        (
+            ["27.8.2022", "2.9.2022", "3.9.2022"],
+            "0",
+            "t.csv holds '0' in 1 cell of column 'd': such texts are categories",
+        ),
+        (["27.8.2022", "2.9.2022", "3.9.2022"], "00.00.0000", "t.csv holds '00.00.0000' in 1 cell of column 'd': such"),
+        (["2022-08-27", "2022-09-02", "2022-09-03"], "1900", "t.csv holds '1900' in 1 cell of column 'd': such texts"),
+        (
+            ["27.8.2022", "2.9.2022", "3.9.2022"],
+            "0000-00-00",
+            f"t.csv: column 'd' holds '0000-00-00' {_AMONG} '27.8.2022'{_LEFT}['0000-00-00']",
+        ),
+        (
+            ["2022-08-27", "2022-09-02", "2022-09-03"],
+            "31.02.2022",
+            f"t.csv: column 'd' holds '31.02.2022' {_AMONG} '2022-08-27'{_LEFT}['31.02.2022']",
+        ),
+        (
+            ["27.8.2022 9:05", "2.9.2022 9:10", "3.9.2022 9:00"],
+            "3.9.2022 24:00",
+            "t.csv holds '3.9.2022 24:00' in 1 cell",
+        ),
+    ],
+)
+def test_few_cells_that_make_text_of_a_column_of_dates_are_told(
+    read: Read, cells: list[str], odd: str, told: str
+) -> None:
+    frame, (found,) = read({"d": [*cells, odd], "n": list("1234")})
+    assert frame["d"].tolist() == [*cells, odd]
+    assert found.startswith(told)
+    assert ("write 24:00 as 00:00 of the next day" in found) == ("24:00" in odd)
+    # As a missing value of the whole table, a number would empty other columns.
+    assert ("missing_values" in found) == (not odd.isdecimal())
+    assert ("leave the cells of" in found) == odd.isdecimal()
+    assert read({"d": [*cells, ""], "n": list("1234")})[1] == []
+
+
+def test_a_date_among_numbers_is_told(read: Read) -> None:
+    _, (told,) = read({"x": ["1.5", "2.5", "3", "2022-08-27"], "n": list("1234")})
+    assert told.startswith("t.csv holds '2022-08-27' in 1 cell of column 'x': ")
+
+
+def test_the_end_of_a_day_is_told(read: Read) -> None:
+    frame, (told,) = read({"at": ["09:05", "24:00", "14:30"], "n": list("123")})
+    assert frame["at"].max() == pd.Timedelta(hours=24)
+    assert told == (
+        "t.csv: column 'at' holds '24:00' in 1 cell, read as the end of the day, after all other times; if it is "
+        "midnight at the beginning of a day, write 00:00"
+    )
+    assert read({"at": ["09:05", "24:00", "30:30"], "n": list("123")})[1] == [], "durations"
+
+
+@pytest.mark.parametrize("mark", ["1.1.1900", "1900-01-01", "01/01/1900", "1 January 1900"])
+def test_a_date_in_any_form_marks_missing_cells(read: Read, mark: str) -> None:
+    columns = {"d": ["01.01.1900", "27.08.2022", "28.08.2022"], "n": list("123")}
+    frame, told = read(columns, missing_values=[mark])
+    assert (frame["d"].isna().tolist(), told) == ([True, False, False], [])
+    frame, told = read({"d": ["1900-01-01", "2022-08-27", "2022-08-28"], "n": list("123")}, missing_values=[mark])
+    assert (frame["d"].isna().tolist(), told) == ([True, False, False], [])
+
+
+def test_marks_are_read_in_the_order_of_their_column(read: Read) -> None:
+    columns = {"d": ["01/02/1900", "02/01/1900", "28/08/2022"], "at": ["09:05", "10:00", "23:10"], "n": list("123")}
+    frame, told = read(columns, missing_values=["1/2/1900", "9:05"])
+    assert (frame.isna().sum().tolist(), told) == ([1, 1, 0], [])
+    assert frame["d"].isna()[0], "the first of February"
+
+
+def test_marks_that_no_cell_has_are_told(read: Read) -> None:
+    columns = {"d": ["01.01.1900", "27.08.2022"], "n": ["-9", "2.50"], "t": ["x", "say"]}
+    frame, (told,) = read(columns, missing_values=["02.01.1900", "?", -9, -99])
+    assert told == (
+        "t.csv: no cell is '02.01.1900', '?', -99, given as missing values: write them as the cells have them"
+    )
+    assert frame.isna().sum().tolist() == [0, 1, 0]
+    assert read(columns, missing_values=["-9", -9, "x", "2.5", 2.5, "say"])[1] == []
+    assert read(columns, missing_values=["99", 99])[1] == [
+        "t.csv: no cell is '99', given as a missing value: write it as the cells have it"
+    ]
+
+
+def test_marks_of_a_model_need_no_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "marks.csv").write_text("a,b\n" + "".join(f"{n},{n % 7}\n" for n in range(30)) + "-9,?\n")
+    (folder / "rest.csv").write_text("a,b\n1,2\n,3\n4,5\n")
+    marks = ["--missing-values=-9", "--missing-values=?"]
+    model = str(folder / "marks")
+    fit = ["fit", str(folder / "marks.csv"), "-o", model, "--set", "training.steps=1", "--quiet"]
+    assert main([*fit, *marks]) == 0
+    assert "no cell is" not in capsys.readouterr().err
+    assert main(["impute", model, str(folder / "rest.csv"), "-o", str(folder / "filled.csv"), "--quiet"]) == 0
+    assert "no cell is" not in capsys.readouterr().err
+    assert main(["plan", str(folder / "rest.csv"), *marks[1:]]) == 0
+    assert "no cell is '?', given as a missing value" in capsys.readouterr().err
+
+
+def test_names_of_months_in_english_and_german(read: Read, tmp_path: Path) -> None:
+    columns = {
+        "full": ["27 August 2022", "1 May 2022", "3 October 2022"],
+        "german": ["27. Mai 2022", "1. Oktober 2022", "3. März 2022"],
+        "short": ["27-Dez-2022", "01-Okt-2022", "03-Mrz-2022"],
+        "other": ["27 MÄR 2022 10:05", "01 DEZ 2022 09:00", "03 JAN 2022 11:00"],
+    }
+    frame, told = read(columns)
+    assert told == []
+    assert frame.apply(lambda column: column.dt.month).to_numpy().T.tolist() == [
+        [8, 5, 10],
+        [5, 10, 3],
+        [12, 10, 3],
+        [3, 12, 1],
+    ]
+    assert forms_of(frame) == {
+        "full": "D Month YYYY",
+        "german": "D. Monat YYYY",
+        "short": "DD-Mrz-YYYY",
+        "other": "DD MÄR YYYY hh:mm",
+    }
+    write_table(frame, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "t.csv").read_text()
+    assert read({"d": ["27. Jänner 2022", "1. März 2022"], "n": list("12")})[0]["d"].dt.month.tolist() == [1, 3]
 
 
 def test_texts_that_are_no_dates_stay_texts(read: Read) -> None:
@@ -164,9 +298,7 @@ def test_usual_marks_among_numbers_and_dates(read: Read) -> None:
     assert pd.isna(frame["crp"][4])
     assert frame["sex"].tolist() == columns["sex"], "categories"
     assert told.startswith("t.csv: '.' in 2 cells of column 'born'; '?' in 2 cells of column 'crea'; '-' in 1 cell of ")
-    assert (
-        "; and 3 more, among numbers or dates, were read as missing; if they are values, read the columns as " in told
-    )
+    assert "; and 3 more, among numbers or dates, were read as missing; if they are values, read the 4 columns " in told
     assert "if they are missing in columns of text, too, name them, missing_values=['.', '?', '-'" in told
     assert sex.startswith("t.csv holds '?' in 1 cell of column 'sex'")
     kept, told_now = read(columns, string_columns=["crea", "seen", "born", "crp", "sex"])
@@ -283,9 +415,8 @@ def test_given_values_in_the_form_of_the_column(
 
 def test_given_values_in_another_form_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample = ("sample", folder / "m", "-n", "3", "--given")
-    assert (
-        "'27/8/2020' is no date and time such as 2024-02-29 13:30 or 27.8.2022 14:05 (column 'admission')"
-        in refused(capsys, *sample, "admission=27/8/2020")
+    assert "'5/8/2020' is no date and time such as 2024-02-29 13:30 or 27.8.2022 14:05 (column 'admission')" in refused(
+        capsys, *sample, "admission=5/8/2020"
     )
     assert "(column 'born')" in refused(capsys, *sample, "born=27/08/1950")
     assert "'noon' is no duration such as 90min or 14:05 (column 'at')" in refused(capsys, *sample, "at=noon")
@@ -293,18 +424,23 @@ def test_given_values_in_another_form_are_refused(folder: Path, capsys: pytest.C
 
 def test_given_texts_in_python(folder: Path) -> None:
     model = MissDiff.load(folder / "m")
-    for text in ("27.8.2020 14:05", "2020-08-27 14:05"):
+    for text in ("27.8.2020 14:05", "2020-08-27 14:05", "08/27/2020 2:05 PM", "27 August 2020 14:05"):
         rows = model.sample(2, given={"admission": text}, random_state=0)
         assert rows["admission"].tolist() == [pd.Timestamp("2020-08-27 14:05")] * 2
     rows = model.sample(2, given={"at": "9:05"}, random_state=0)
     assert rows["at"].tolist() == [pd.Timedelta(hours=9, minutes=5)] * 2
-    with pytest.raises(TypeError, match="column 'admission' has string cells"):
-        model.sample(2, given={"admission": "27/8/2020"})
+    told = (
+        "given value '5/8/2020' of column 'admission' is no date or time, or may be several: write it like 27.8.2022 14"
+    )
+    with pytest.raises(TypeError, match=told):
+        model.sample(2, given={"admission": "5/8/2020"})
+    with pytest.raises(TypeError, match=r"given value '27/08/1950' of column 'born'.*: write it like 08/27/2022"):
+        model.sample(2, given={"born": "27/08/1950"})
 
 
 @pytest.mark.parametrize("text", ["2022-02-30", "30.2.2022"])
 def test_given_days_that_do_not_exist_are_named(folder: Path, text: str) -> None:
-    with pytest.raises(TypeError, match=f"column 'admission' has string cells.*, and '{text}' is none"):
+    with pytest.raises(TypeError, match=f"given value '{text}' of column 'admission' is no date"):
         MissDiff.load(folder / "m").sample(2, given={"admission": text})
 
 

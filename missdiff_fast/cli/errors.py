@@ -35,7 +35,7 @@ _CONVERSIONS: Mapping[remedies.Target, str] = {
     "learnt": "write its cells as they were in fit",
     "one type": "make the cells one type",
     "utc": "write them in UTC",
-    "datetime": "write them as 2024-02-29",
+    "datetime": "write all in one form, such as 2024-02-29 or 29.02.2024",
     "microseconds": "write them to the microsecond",
     "coarser unit": "use a coarser unit",
     "unordered": "give its dtype no order",

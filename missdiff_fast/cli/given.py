@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.table.date_writing import example, is_local, read_as
+from missdiff_fast.table.date_writing import example, is_local, read_as, read_unambiguous
 from missdiff_fast.table.dates import ISO_DATE
 from missdiff_fast.table.given import in_dtype
 from missdiff_fast.table.limits import is_limit
@@ -194,9 +194,10 @@ def _value(column: Column, text: str) -> object:
         return _not_missing(pd.Timedelta(text))
     if family == "string":
         return text
-    if not ISO_DATE.fullmatch(text.strip()):
-        raise ValueError("not ISO 8601")
-    time_stamp = _not_missing(pd.Timestamp(text))
+    if ISO_DATE.fullmatch(text.strip()):
+        time_stamp = _not_missing(pd.Timestamp(text))
+    elif (time_stamp := read_unambiguous(text.strip(), column.form)) is None:
+        raise ValueError("not ISO 8601, and no date of another form that can be no other date")
     if family == "zoned":
         zone = pd.Series(dtype=column.dtype).dt.tz
         return time_stamp.tz_localize(zone) if time_stamp.tz is None else time_stamp.tz_convert(zone)

@@ -127,6 +127,8 @@ def _read(
             keep_blank_rows=keep_blank_rows,
             date_order=args.date_order,
             known_forms=known_forms,
+            # Those of a model come from its own table.
+            quiet_marks=[mark for mark in missing_values if mark not in markers(args.missing_values)],
             sheet=args.sheet,
             query=args.query,
         )
@@ -260,6 +262,11 @@ def rewrite(
         rewriter.write(frame, stream, separator, as_written=as_written, keep_missing=keep_missing)
 
     write_cells_to(path, write_cells, rewriter.encoding)
+
+
+def as_read_only(rewriter: Rewriter | AsRead | None) -> AsRead | None:
+    """What writes a table as its file has it, unless that is text: for text that is written plainly."""
+    return None if isinstance(rewriter, Rewriter) else rewriter
 
 
 def known(names: list[str], frame: pd.DataFrame, option: str) -> list[str]:

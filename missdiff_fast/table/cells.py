@@ -64,16 +64,19 @@ class Markers:
                 )
         return cls(tuple(strings), tuple(found))
 
-    def match(self, keys: np.ndarray, family: str, unit: str = "ns", zone: tzinfo | None = None) -> np.ndarray:
+    def match(
+        self, keys: np.ndarray, family: str, unit: str = "ns", zone: tzinfo | None = None, form: str = ""
+    ) -> np.ndarray:
         """Mask of the keys that are markers, bool of their shape.
 
-        Dates and times are counts of a unit; in a zone, markers without one are in its local time.
+        Dates and times are counts of a unit; in a zone, markers without one are in its local time. If the cells have a
+        form, it tells the order of day and month in markers that are written alike.
         """
         if family == "string":
             return pd.Index(keys, dtype=object).isin(self.strings)
         hit = np.zeros(len(keys), dtype=bool)
         if family in INSTANTS:
-            instants = [count_instant(text, family, unit, zone) for text in self.strings]
+            instants = [count_instant(text, family, unit, zone, form) for text in self.strings]
             for instant in instants:
                 hit |= False if instant is None else keys == instant
         if family in ("integer", "float"):

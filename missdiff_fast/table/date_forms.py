@@ -2,18 +2,34 @@
 
 The *form* of such a column is a text of these parts, as ``"DD.MM.YYYY hh:mm"``: ``D``, ``M`` and ``h`` are written
 without a leading zero, ``DD``, ``MM`` and ``hh`` with one; ``Mon`` (also ``MON``, ``mon``) is the English name of a
-month, ``0`` a decimal of a second, and ``AM`` (or ``am``) the half of the day. A form that begins with ``h`` is one of
-times of day. The forms of ISO 8601 are those of `missdiff_fast.table.dates`.
+month in short and ``Month`` in full; ``Monat`` is the German name in full, and ``Mär`` and ``Mrz`` in short, with that
+name of March. ``0`` is a decimal of a second, and ``AM`` (or ``am``) the half of the day. A form that begins with ``h``
+is one of times of day. The forms of ISO 8601 are those of `missdiff_fast.table.dates`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_SHORT = "jan feb mar apr may jun jul aug sep oct nov dec"
+_FULL = "january february march april may june july august september october november december"
+_GERMAN = "jan feb mär apr mai jun jul aug sep okt nov dez"
+_GERMAN_FULL = "januar februar märz april mai juni juli august september oktober november dezember"
+MONTHS: Mapping[str, Sequence[str]] = {
+    "Mon": _SHORT.split(),
+    "Month": _FULL.split(),
+    "Mär": _GERMAN.split(),
+    "Mrz": _GERMAN.replace("mär", "mrz").split(),
+    "Monat": _GERMAN_FULL.split(),
+}
+"""The names of the months in small letters, by the part of a form that stands for them."""
+_NUMBERS = {name: place + 1 for names in MONTHS.values() for place, name in enumerate(names)}
+_NUMBERS |= {"sept": 9, "jänner": 1, "feber": 2, "maerz": 3}  # read, but not written
+# Without "ä" in both cases, a pattern of ASCII would find no capital letter.
+_NAMES = "|".join(sorted(_NUMBERS, key=len, reverse=True)).replace("ä", "[äÄ]")
 _CLOCK = (
     r"(?P<hour>\d{1,3}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.(?P<part>\d{1,9}))?)?(?P<half> ?[AaPp][Mm])?"
 )
@@ -21,11 +37,12 @@ _TIME = re.compile(_CLOCK, re.ASCII)
 _DATE = re.compile(
     r"(?:(?P<early>\d{4})/(?P<month>\d{1,2})/(?P<day>\d{1,2})"
     r"|(?P<one>\d{1,2})(?P<sign>[./-])(?P<two>\d{1,2})(?P=sign)(?P<late>\d{4}|\d\d)"
-    rf"|(?P<own>\d{{1,2}})(?P<gap>[- ]?)(?P<name>{'|'.join(MONTHS)})(?P=gap)(?P<last>\d{{4}}|\d\d))"
+    rf"|(?P<own>\d{{1,2}})(?:(?P<gap>[- .]?)(?P<name>{_NAMES})(?P=gap)|\. (?P<german>{_NAMES}) )(?P<last>\d{{4}}|\d\d))"
     rf"(?:(?P<joint>[ :]){_CLOCK})?",
     re.ASCII | re.IGNORECASE,
 )
 SECOND = 10**9  # in nanoseconds
+_GERMAN_STYLE = "name. "  # as in "27. Mai 2022"
 
 
 class Written(NamedTuple):
@@ -79,6 +96,8 @@ def split(text: str) -> Written | None:
 
     Examples
     --------
+    >>> split("27. Mai 2022").month, split("27 August 2022").month, split("03-Mrz-2022").month
+    ('5', '8', '3')
     >>> split("27.08.2022").orders(), split("1/2/2022").orders(), split("27AUG2022:14:05").name, split("120/80")
     (('day',), ('day', 'month'), 'AUG', None)
     """
@@ -93,8 +112,9 @@ def split(text: str) -> Written | None:
     elif found["sign"]:
         style, date = found["sign"], (found["one"], found["two"], found["late"], "")
     else:
-        number = str(MONTHS.index(found["name"].lower()) + 1)
-        style, date = f"name{found['gap']}", (found["own"], number, found["last"], found["name"])
+        name = found["name"] or found["german"]
+        style = f"name{found['gap']}" if found["name"] else _GERMAN_STYLE
+        date = (found["own"], str(_NUMBERS[name.lower()]), found["last"], name)
     joint = (found["joint"] or "") if style != "time" else ""
     clock = [found[part] or "" for part in ("hour", "minute", "second", "part", "half")]
     written = Written(style, *date, joint, *clock)
@@ -153,6 +173,8 @@ def find_form(cells: Sequence[Written], counts: Sequence[int], order: str) -> st
     'D.M.YYYY h:mm'
     >>> find_form([split("27AUG2022")], [1], "day"), find_form([split("14:05"), split("14:05:30")], [1, 1], "day")
     ('DDMONYYYY', 'hh:mm:ss')
+    >>> find_form([split("27 August 2022")], [1], "day"), find_form([split("3. Mai 2022")], [1], "day")
+    ('DD Month YYYY', 'D. Monat YYYY')
     """
 
     def padded(part: Callable[[Written], str]) -> bool | None:
@@ -169,7 +191,8 @@ def find_form(cells: Sequence[Written], counts: Sequence[int], order: str) -> st
     if style == "Y":
         date = f"YYYY/{month}/{day}"
     elif style.startswith("name"):
-        date = style[4:].join((day, _case([cell.name for cell in cells], counts, "Mon"), "YYYY"))
+        before, after = style[4:], " " if style == _GERMAN_STYLE else style[4:]
+        date = f"{day}{before}{_name_part(cells, counts, german=before.startswith('.'))}{after}YYYY"
     elif style == "time":
         date = ""
     else:
@@ -187,6 +210,17 @@ def find_form(cells: Sequence[Written], counts: Sequence[int], order: str) -> st
         texts, numbers = [half for half, _ in halves], [count for _, count in halves]
         form += (" " if texts[0].startswith(" ") else "") + _case([text.strip() for text in texts], numbers, "AM")
     return date + timed[0][0].joint + form
+
+
+def _name_part(cells: Sequence[Written], counts: Sequence[int], *, german: bool) -> str:
+    """The part of a form for the names of months: that which has most of them; of several, English, unless German."""
+    names = [cell.name for cell in cells]
+    order = ("Monat", "Mär", "Mrz") if german else ()
+    held = {
+        part: sum(count for name, count in zip(names, counts, strict=True) if name.lower() in MONTHS[part])
+        for part in dict.fromkeys((*order, *MONTHS))
+    }
+    return _case(names, counts, max(held, key=held.__getitem__))
 
 
 def _case(texts: Sequence[str], counts: Sequence[int], text: str) -> str:

@@ -9,12 +9,14 @@ import pandas as pd
 
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Do, Pass, Remedy
-from missdiff_fast.table.date_forms import Written, find_form, split, to_iso, to_nanoseconds, unpadded_alike
+from missdiff_fast.table.date_forms import SECOND, Written, find_form, split, to_iso, to_nanoseconds, unpadded_alike
 from missdiff_fast.table.date_writing import order_of, style_of
 from missdiff_fast.table.dates import parse_dates
+from missdiff_fast.table.odd_texts import MOST_NAMED, listed
 from missdiff_fast.table.schema import Name
 
 _SHOWN = 3
+_DAY = 24 * 3600 * SECOND
 _FIRST = {"day": "the day", "month": "the month"}
 
 
@@ -42,7 +44,8 @@ class _Doubts:
     """An example of each column that is in doubt, by the kind of doubt."""
 
     short: dict[Name, str] = field(default_factory=dict)
-    several: dict[Name, tuple[str, str]] = field(default_factory=dict)
+    several: dict[Name, list[dict[str, int]]] = field(default_factory=dict)  # the cells of each form, most first
+    ends: dict[Name, dict[str, int]] = field(default_factory=dict)
     both: dict[Name, tuple[str, str]] = field(default_factory=dict)
     undecided: dict[Name, str] = field(default_factory=dict)
     as_others: dict[str, dict[Name, str]] = field(default_factory=dict)
@@ -111,14 +114,17 @@ def _alike(name: Name, texts: Texts, doubts: _Doubts) -> tuple[list[Written], se
     own = [cell for cell in found.values() if cell is not None]
     if not own:
         return None
-    first = next(iter(found))
-    ways = {_way(cell): text for text, cell in found.items()}
-    clocks = {bool(cell.half): text for text, cell in found.items() if cell is not None and cell.hour}
-    if len(ways) > 1 or len(clocks) > 1:
-        other = [text for text in [*ways.values(), *clocks.values()] if text != first]
-        doubts.several[name] = (first, other[0])
+    ways: dict[tuple[str, bool | None], dict[str, int]] = {}
+    for text, cell in found.items():
+        half = bool(cell.half) if cell is not None and cell.hour else None
+        ways.setdefault((_way(cell), half), {})[text] = texts.counts[text]
+    if len({way for way, _ in ways}) > 1 or len({half for _, half in ways if half is not None}) > 1:
+        doubts.several[name] = sorted(ways.values(), key=lambda one: -sum(one.values()))
         return None
     if own[0].style == "time":
+        late = {text: to_nanoseconds(cell) for text, cell in found.items() if cell is not None and int(cell.hour) >= 24}
+        if late and set(late.values()) == {_DAY}:
+            doubts.ends[name] = {text: texts.counts[text] for text in late}
         return (own, {"day"}) if texts.known_form or not unpadded_alike(own) else None
     orders = set.intersection(*(set(cell.orders()) for cell in own))
     if not orders:
@@ -188,9 +194,25 @@ def _warn(doubts: _Doubts, source: str, tell: Mapping[str, Sequence[Name]]) -> N
     for name, (first, second) in doubts.both.items():
         what = f"dates with the day first, such as {first!r}, and with the month first, such as {second!r}"
         _tell(f"{source}: {_columns([name])} {what}: {_left([name])}", [name], [Do("write them in one order")])
-    for name, (first, second) in doubts.several.items():
+    for name, (most, *others) in doubts.several.items():
+        _tell_forms(name, most, {text: count for other in others for text, count in other.items()}, source)
+    for name, ends in doubts.ends.items():
+        problem = f"{source}: column {name!r} holds {listed(ends)}, read as the end of the day, after all other times"
+        _tell(problem, [name], [Do("write 00:00", when="if it is midnight at the beginning of a day")])
+
+
+def _tell_forms(name: Name, most: Mapping[str, int], others: Mapping[str, int], source: str) -> None:
+    """Warn of a column in several forms; of few other cells tell these."""
+    first, second = next(iter(most)), next(iter(others))
+    others = dict(sorted(others.items(), key=lambda item: (-item[1], item[0])))
+    if 2 * sum(others.values()) >= sum(most.values()) or len(others) > MOST_NAMED:
         what = f"dates or times in several forms, such as {first!r} and {second!r}"
         _tell(f"{source}: {_columns([name])} {what}: {_left([name])}", [name], [Do("write them in one form")])
+        return
+    problem = f"{source}: column {name!r} holds {listed(others)} among dates or times such as {first!r}"
+    remedies: list[Remedy] = [Do("write all in one form")]
+    remedies.append(Pass("missing_values", list(others), goal="name them,", when="if they stand for missing cells"))
+    _tell(f"{problem}: {_left([name])}", [name], remedies)
 
 
 def _tell(problem: str, columns: Mapping[Name, object] | Sequence[Name], remedies: Sequence[Remedy]) -> None:

@@ -10,7 +10,13 @@ import pandas as pd
 
 from missdiff_fast.table.date_forms import MONTHS, SECOND, split, to_iso, to_nanoseconds
 
-_TOKEN = re.compile(r"YYYY|DD?|[Mm][Oo][Nn]|MM?|hh?|mm|ss|0+|AM|am")
+# Each part for names in three cases; the longer ones stand before those with which they begin.
+_NAMES = {
+    case(part): (names, case)
+    for part, names in sorted(MONTHS.items(), key=lambda item: -len(item[0]))
+    for case in (str.title, str.upper, str.lower)
+}
+_TOKEN = re.compile(rf"YYYY|DD?|{'|'.join(_NAMES)}|MM?|hh?|mm|ss|0+|AM|am")
 _MINUTE, _DAY = 60 * SECOND, 86_400 * SECOND
 
 
@@ -52,6 +58,28 @@ def read_as(text: str, form: str) -> pd.Timestamp | pd.Timedelta | None:
         return None
 
 
+def read_unambiguous(text: str, form: str = "") -> pd.Timestamp | None:
+    """The date that a text writes in a form other than ISO 8601, if it can be no other; else None.
+
+    In the style of a column's form, it must have the form's order: who gives 27/08/2022 where the month stands first
+    would mean the 5th of June by 05/06/2022.
+
+    Examples
+    --------
+    >>> read_unambiguous("27/08/2022"), read_unambiguous("1/2/2022"), read_unambiguous("1/1/2022")
+    (Timestamp('2022-08-27 00:00:00'), None, Timestamp('2022-01-01 00:00:00'))
+    """
+    written = split(text)
+    if written is None or written.style == "time" or written.is_short:
+        return None
+    alike = form != "" and written.style == style_of(form)
+    days = {to_iso(written, order) for order in written.orders() if not alike or order == order_of(form)}
+    try:
+        return pd.Timestamp(days.pop()) if len(days) == 1 else None
+    except ValueError:  # no such day, or out of reach
+        return None
+
+
 @lru_cache(maxsize=64)
 def style_of(form: str) -> str:
     """The style in which cells of a form are written, as of `missdiff_fast.table.date_forms.Written`; "" of ISO 8601.
@@ -69,13 +97,17 @@ def order_of(form: str) -> str:
 
 
 def example(form: str) -> str:
-    """The 27th of August 2022, 14:05:30 in a form.
+    """The 27th of August 2022, 14:05:30 in a form, which may be one of ISO 8601 without a zone.
 
+    >>> example("0000-00-00T00:00")
+    '2022-08-27T14:05'
     >>> example("DD.MM.YYYY hh:mm"), example("D-Mon-YYYY"), example("h:mm AM")
     ('27.08.2022 14:05', '27-Aug-2022', '2:05 PM')
     """
     if form.startswith("h"):
         return _write("", 14 * 3600 + 5 * 60 + 30, 0, form)
+    if not is_local(form):
+        return f"2022-08-27{form[10:11]}14:05:30.000000000"[: len(form)]
     return _write("2022-08-27", 14 * 3600 + 5 * 60 + 30, 0, form)
 
 
@@ -88,6 +120,8 @@ def write_in(column: pd.Series, form: str) -> pd.Series:
     --------
     >>> write_in(pd.Series(pd.to_datetime(["2022-08-27 14:05", None])), "D.M.YYYY").tolist()
     ['27.8.2022 14:05', nan]
+    >>> write_in(pd.Series(pd.to_datetime(["2022-03-01"])), "D. Monat YYYY").tolist()
+    ['1. März 2022']
     >>> write_in(pd.Series(pd.to_timedelta(["09:05:00"])), "h:mm").tolist()
     ['9:05']
     """
@@ -114,8 +148,8 @@ def _with_detail(form: str, clock: np.ndarray) -> str:
         form = re.sub(r" ?(AM|am)$", "", form)
     if not clock.any():
         return form
-    if "h" not in form:
-        form += (":" if form.lower().startswith(("ddmon", "dmon")) else " ") + "hh:mm"
+    if "mm" not in form:
+        form += (":" if re.match("DD?[Mm]", form) else " ") + "hh:mm"  # as SAS does after 27AUG2022
     if "ss" not in form and (clock % _MINUTE).any():
         form = form.replace("mm", "mm:ss")
     parts = np.unique(clock % SECOND)
@@ -142,16 +176,20 @@ def _write(day: str, seconds: int, part: int, form: str) -> str:
         part=part // 10 ** (9 - decimals),
         half=half,
         small=half.lower(),
-        name=MONTHS[month - 1],
-        Name=MONTHS[month - 1].title(),
-        NAME=MONTHS[month - 1].upper(),
+        **(_names(month) if day else {}),
     )
+
+
+@lru_cache(maxsize=12)
+def _names(month: int) -> dict[str, str]:
+    """The names of a month, by the part of a form that stands for them."""
+    return {part: case(names[month - 1]) for part, (names, case) in _NAMES.items()}
 
 
 @lru_cache(maxsize=64)
 def _template(form: str) -> tuple[str, int, bool]:
     """A form for `str.format`; how many decimals of a second it has, and whether hours end at 12."""
-    fields = {"Mon": "{Name}", "MON": "{NAME}", "mon": "{name}", "AM": "{half}", "am": "{small}", "YYYY": "{YYYY:04}"}
+    fields = {"AM": "{half}", "am": "{small}", "YYYY": "{YYYY:04}", **{part: f"{{{part}}}" for part in _NAMES}}
     decimals = 0
 
     def field(token: re.Match[str]) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from missdiff_fast.table.date_forms import split, to_iso
-from missdiff_fast.table.date_writing import is_local, is_of_family, write_in
+from missdiff_fast.table.date_forms import split, to_iso, to_nanoseconds
+from missdiff_fast.table.date_writing import is_local, is_of_family, read_unambiguous, write_in
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
 # What a person may write for pandas: other dates that it parses depend on the clock ("now", "13:30") or on the country
@@ -159,19 +159,21 @@ def _form(texts: Iterable[str], zones: set[str | None]) -> str:
     return max(bodies, key=lambda body: (len(body), body)) + (max(offsets, key=len) if offsets else "".join(written))
 
 
-def count_instant(text: str, family: str, unit: str, zone: tzinfo | None = None) -> int | None:
+def count_instant(text: str, family: str, unit: str, zone: tzinfo | None = None, form: str = "") -> int | None:
     """The date, time or duration that a text writes as a count of a unit; None if it is none, or no whole count.
 
     Parameters
     ----------
     text : str
-        ISO 8601, or a duration that pandas can read.
+        ISO 8601, a date in another form that can be no other date, or a duration that pandas can read.
     family : str
         That of the cells: one of `missdiff_fast.table.dtypes.INSTANTS`.
     unit : str
         s, ms, us or ns.
     zone : tzinfo, optional
         That of zoned cells: a text without a zone is in its local time.
+    form : str
+        That of the cells, if they were read from text: it tells whether the day or the month stands first.
 
     Examples
     --------
@@ -180,15 +182,25 @@ def count_instant(text: str, family: str, unit: str, zone: tzinfo | None = None)
     (86400, 86400)
     >>> count_instant("-1 days", "timedelta", "s"), count_instant("unknown", "datetime", "s")
     (-86400, None)
+    >>> count_instant("2.1.1970", "datetime", "s"), count_instant("2/3/1970", "datetime", "s")
+    (86400, None)
+    >>> count_instant("2/3/1970", "datetime", "s", form="MM/DD/YYYY"), count_instant("9:05", "timedelta", "s")
+    (2764800, 32700)
     """
     try:
         if family == "timedelta":
             plain = text.strip().lstrip("+-").replace(".", "").isdecimal()  # pandas would count nanoseconds
-            duration: Any = pd.NaT if plain else pd.Timedelta(text)
+            clock = split(text)
+            if clock is not None and clock.style == "time":
+                duration: Any = pd.Timedelta(to_nanoseconds(clock), unit="ns")
+            else:
+                duration = pd.NaT if plain else pd.Timedelta(text)
             return None if duration is pd.NaT else int(duration.as_unit(unit, round_ok=False)._value)
-        if not DATE.fullmatch(text) or (has_zone(text) and family != "zoned"):
+        if has_zone(text) and family != "zoned":
             return None
-        time: Any = pd.Timestamp(text)
+        time: Any = pd.Timestamp(text) if DATE.fullmatch(text) else read_unambiguous(text, form)
+        if time is None:
+            return None
         time = time.tz_localize(zone) if time.tz is None and family == "zoned" else time
         return int(time.as_unit(unit, round_ok=False)._value)
     except (ValueError, OverflowError):  # a text of another kind, out of reach, or at an hour that the zone lacks

@@ -76,7 +76,7 @@ def read_delimited(place: Source, options: ReadOptions) -> tuple[pd.DataFrame, C
     first = rows.first[rows.filled(_SHOWN)[int(header) :]].tolist()
     warn_of_marks(others, source, first, header=header, skip_rows=options.skip_rows)
     warn_of_unheld(others, source, decimal)
-    texts = texts_with_zeros(parser, list(others.iloc[:0].select_dtypes("number").columns))
+    texts = texts_with_zeros(parser, list(others.iloc[:0].select_dtypes("number", exclude="timedelta").columns))
     for name in padded_identifiers(texts):
         frame[name] = _tidied(texts.pop(name), (*empty_texts[name], *markers), decimal, parse=False)[0]
     warn_of_zeros(texts, source)

@@ -124,6 +124,12 @@ class WrittenTable:
         at = self.header[1] if self.header else int(self.last[0]) if len(self.last) else 0
         return self.lines.end(at) if at else "\n"
 
+    @property
+    def last_line_end(self) -> str:
+        """What stands after the last row: nothing, where the file's last line has text and no end."""
+        count = len(self.lines)
+        return "" if self.lines.written(count, count) else self.line_end
+
     def names(self) -> list[str] | None:
         """The fields of the header, one for each column; None if there is no header."""
         if self.header is None:

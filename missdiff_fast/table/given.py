@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from missdiff_fast._checks import MAX_ROWS, check_count
-from missdiff_fast.errors import DataError
+from missdiff_fast.errors import DataError, DataTypeError
 from missdiff_fast.remedies import Do
-from missdiff_fast.table.date_writing import is_local, read_as
+from missdiff_fast.table.date_writing import example, is_local, read_as, read_unambiguous
 from missdiff_fast.table.dates import read_dates
 from missdiff_fast.table.dtypes import holds_text, with_columns
 from missdiff_fast.table.schema import Column, check_frame
@@ -81,7 +81,7 @@ def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
     dtype = learnt.dtype
     if learnt.censored is not None:
         return learnt.censored.cast(column)
-    if is_local(learnt.form) and column.dtype == object:
+    if _may_be_texts(learnt) and column.dtype == object:
         column = _from_texts(column, learnt.form)
     if learnt.family in ("date", "datetime") and (column.dtype == object or column.dtype != dtype):
         column = _of_family(column, learnt)
@@ -104,8 +104,24 @@ def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
     return cast
 
 
-def read_given_dates(frame: pd.DataFrame, schema: Iterable[Column]) -> pd.DataFrame:
-    """Given values, with dates and times of day for texts that write them in their column's form or in ISO 8601.
+def read_given_dates(frame: pd.DataFrame, schema: Iterable[Column], marks: Collection[object] = ()) -> pd.DataFrame:
+    """Given values, with dates and times of day for texts that write them.
+
+    A text writes one in its column's form, in ISO 8601, or in another form if it can be no other date.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The values.
+    schema : iterable of Column
+        The learnt columns; those that were read from text have a form.
+    marks : collection, optional
+        Texts that stand for a missing cell.
+
+    Raises
+    ------
+    TypeError
+        If a text in such a column is neither.
 
     Examples
     --------
@@ -113,9 +129,21 @@ def read_given_dates(frame: pd.DataFrame, schema: Iterable[Column]) -> pd.DataFr
     >>> read_given_dates(pd.DataFrame({"seen": ["27.8.2022", "2022-08-28"]}), [column])["seen"].dt.day.tolist()
     [27, 28]
     """
-    local = {column.name: column.form for column in schema if is_local(column.form) and column.name in frame.columns}
-    read = {name: _from_texts(frame[name], form) for name, form in local.items() if holds_text(frame[name].dtype)}
+    forms = {column.name: column.form for column in schema if _may_be_texts(column)}
+    texts = {name: form for name, form in forms.items() if name in frame.columns and holds_text(frame[name].dtype)}
+    read = {name: _from_texts(frame[name], form) for name, form in texts.items()}
+    for name, cells in read.items():
+        left = [cell for cell in cells if isinstance(cell, str) and cell not in marks]
+        if left:
+            problem = f"given value {left[0]!r} of column {name!r} is no date or time, or may be several"
+            remedy = Do(f"write it like {example(forms[name])}")
+            raise DataTypeError("dtypes", problem, columns=[name], value=left[0], remedy=remedy)
     return with_columns(frame, read)
+
+
+def _may_be_texts(column: Column) -> bool:
+    """Whether texts may stand for values of a column: dates or times of day that were read from text."""
+    return is_local(column.form) or (column.form != "" and column.family == "datetime")
 
 
 def _from_texts(column: pd.Series, form: str) -> pd.Series:
@@ -132,7 +160,10 @@ def _from_text(cell: object, form: str) -> object:
     if (read := read_as(text, form)) is not None:
         return read
     plain = read_dates([text])
-    return cell if plain is None else plain[0].iloc[0]
+    if plain is not None:
+        return plain[0].iloc[0]
+    other = None if form.startswith("h") else read_unambiguous(text, form)
+    return cell if other is None else other
 
 
 def _of_family(column: pd.Series, learnt: Column) -> pd.Series:

@@ -96,11 +96,19 @@ def _few_texts(found: Mapping[Any, dict[str, int]], source: str) -> DataWarning:
     often = list(places)
     problem = f"{source} holds {listed_with_columns(places)}: {_CATEGORIES}"
     missing = "if they stand for missing cells"
-    remedies: list[Remedy] = [Pass("missing_values", often[:_MOST_GIVEN], goal="name them,", when=missing)]
+    remedies: list[Remedy] = []
+    named = [text for text in often if not looks_numeric(text)][:_MOST_GIVEN]
+    if named:
+        remedies.append(Pass("missing_values", named, goal="name them,", when=missing))
+    if numbers := [text for text in often if looks_numeric(text)]:  # as missing values they would empty other columns
+        shown = " and ".join(map(repr, numbers[:SHOWN])) + (" and the like" if len(numbers) > SHOWN else "")
+        remedies.append(Do(f"leave the cells of {shown} empty", when=missing))
     if any(map(has_note, often)):
         limits = "if they are limits or notes"
         remedies.append(Do("write numbers in their place, such as the limit or half of it", when=limits))
     columns = list(dict.fromkeys(name for text in often for name in places[text]))
+    if any("24:00" in text for text in often):
+        remedies.append(Do("write 24:00 as 00:00 of the next day", when="if it ends a day"))
     if not any(map(is_mark, often)):
         remedies.append(_read_as_text(columns))
     return DataWarning("marks", problem, columns=columns, value=often, remedy=remedies, joint="; ")
@@ -127,13 +135,17 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
         first = "" if at is None else frame[name][at]
         if not isinstance(first, str) or not (looks_numeric(first) or DATE.fullmatch(first) or is_date_or_time(first)):
             continue  # most columns of text end here, at little cost
-        kind, cells = find_unheld(frame[name].dropna().unique().tolist(), decimal)
+        counts = {str(text): int(count) for text, count in frame[name].value_counts(sort=False).items()}
+        kind, cells = find_unheld(list(counts), decimal)
         if cells:
-            more = f" and {len(cells) - 1:,} more" if len(cells) > 1 else ""
-            problem = f"{source}: column {name!r} holds {cells[0]!r}{more}, {kind}, so that the whole column is text"
-            remedies: list[Remedy] = [Do("mend them" if more else "mend it")]
+            shown = listed({text: counts[text] for text in cells})
+            problem = f"{source}: column {name!r} holds {shown}, {kind}, so that the whole column is text"
+            several = len(cells) > 1
+            remedies: list[Remedy] = [Do("mend them" if several else "mend it")]
+            if any("24:00" in text for text in cells):
+                remedies.append(Do("write 24:00 as 00:00 of the next day", when="if it ends a day"))
             if len(cells) <= MOST_NAMED:
-                goal = f"have {'them' if more else 'it'} count as missing,"
+                goal = f"have {'them' if several else 'it'} count as missing,"
                 remedies.append(Pass("missing_values", cells, goal=goal))
             if "whole" in kind:
                 amounts = "if they are amounts"

@@ -20,9 +20,12 @@ from missdiff_fast.table.formats import TEXT, check_options, file_kind, find_sou
 from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_delimited
 from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number
-from missdiff_fast.table.marks import mark_missing
+from missdiff_fast.table.marks import mark_missing, warn_of_idle_marks
 from missdiff_fast.table.objects import TIME_OF_DAY, times_of_day
 from missdiff_fast.table.sources import Reading, ReadOptions
+
+_UNMARKED = (".parquet", ".feather", ".arrow", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
+"""Kinds of which the reader removes no missing values of the user."""
 
 
 def read_table(
@@ -60,7 +63,8 @@ def read_table(
     ``2024-02-29T13:30:00.5+01:00``), and of durations as pandas writes them (``3 days 12:00:00``) are read as such;
     times of several offsets from UTC are in UTC. So are columns of dates such as ``29.02.2024`` (the day first),
     ``29/02/2024`` or ``29-02-2024`` (in the order that a day after the 12th tells, here or in another column written
-    alike; else they stay texts, with a warning), ``2024/02/29``, ``29-Feb-2024`` and ``29FEB2024``, each with a time or
+    alike; else they stay texts, with a warning), ``2024/02/29``, ``29-Feb-2024``, ``29FEB2024``,
+    ``29 February 2024`` and ``29. Februar 2024`` (English and German names of months), each with a time or
     without, and of times of day such as ``14:05``, which are durations since midnight. `write_table` writes dates and
     times in the form that they were read in. Dates with years of two digits stay texts, with a warning.
     Texts that usually mark a missing cell, such as ``?``, ``-``, ``.`` or ``unknown``, are missing in a column whose
@@ -176,6 +180,11 @@ def read_written(path: str | os.PathLike[str] | IO[bytes], options: ReadOptions,
     source = find_source(path, format)
     kind, markers = check_options(source, options), options.markers
     frame, written = kind.read(source, options)
+    if markers.strings or markers.numbers:
+        lines = written().lines if kind is TEXT and callable(written) else None
+        if lines is not None or source.suffix in _UNMARKED:
+            quiet, as_text = options.quiet_marks, options.string_columns
+            warn_of_idle_marks(frame, markers, source.name, lines=lines, quiet=quiet, string_columns=as_text)
     if kind is not TEXT:
         frame = mark_missing(frame, markers, options.string_columns)
         unnamed = [name for name in frame.columns if str(name) not in options.string_columns]

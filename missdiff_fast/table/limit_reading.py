@@ -9,7 +9,7 @@ import pandas as pd
 
 from missdiff_fast.table.cells import ColumnCells, Markers
 from missdiff_fast.table.censored import Censored
-from missdiff_fast.table.dtypes import Dtype
+from missdiff_fast.table.dtypes import Dtype, holds_text
 from missdiff_fast.table.limits import is_limit, read_texts
 from missdiff_fast.table.literals import EXACT
 from missdiff_fast.table.schema import Schema
@@ -115,6 +115,23 @@ def with_points(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     for column in schema:
         if column.censored is not None and column.censored.decimal == ",":
             result[column.name] = rows[column.name].map(_with_point, na_action="ignore").astype(rows[column.name].dtype)
+    return result
+
+
+def limits_with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
+    """A frame of text with a decimal mark, in which columns of numbers and limits have a point, as `with_points` does.
+
+    >>> limits_with_points(pd.DataFrame({"crp": ["<0,1", "0,1", "2", "30,5", None]}), ",")["crp"].tolist()
+    ['<0.1', '0.1', '2', '30.5', None]
+    """
+    result = frame.copy(deep=False)
+    for name in frame.columns if decimal == "," else ():
+        texts = frame[name].dropna().unique().tolist() if holds_text(frame[name].dtype) else []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            continue
+        found = read_texts([text.strip() for text in texts], decimal)
+        if found is not None and found.are_censored():
+            result[name] = frame[name].map(_with_point, na_action="ignore").astype(frame[name].dtype)
     return result
 
 

@@ -63,20 +63,30 @@ def texts_among_numbers(counts: Mapping[str, int], decimal: str | None = None) -
     ({'<0.1': 2, '#REF!': 1}, {})
     >>> texts_among_numbers({"1.5": 3, "<0.1": 2, "2": 4, "3": 1, "#REF!": 1})
     {'#REF!': 1}
+    >>> texts_among_numbers({"2022-08-27": 3, "0": 1})
+    {'0': 1}
     """
-    odd, plain, words, like_numbers = dict[str, int](), 0, 0, 0
+    odd, words = dict[str, int](), 0
+    numbers, dates = dict[str, int](), dict[str, int]()
     # Among ratios and titres, such as 1:80, those like 1:40 are no times of day.
     ratios = any(_RATIO.fullmatch(text) and not is_date_or_time(text) for text in counts)
     for text, count in counts.items():
         local = is_date_or_time(text) and not (ratios and _RATIO.fullmatch(text))
-        if looks_numeric(text) or DATE.fullmatch(text) or DURATION.fullmatch(text) or local:
-            plain, like_numbers = plain + 1, like_numbers + count
-            continue
-        odd[text] = count
-        if has_note(text):
-            like_numbers += count
-        words += not (has_note(text) or is_mark(text))
-    if not plain or 2 * like_numbers <= sum(counts.values()) or words >= plain:
+        if looks_numeric(text):
+            numbers[text] = count
+        elif DATE.fullmatch(text) or DURATION.fullmatch(text) or local:
+            dates[text] = count
+        else:
+            odd[text] = count
+            words += not (has_note(text) or is_mark(text))
+    # Dates among numbers are as odd as numbers among dates.
+    all_, of_dates, of_numbers = sum(counts.values()), sum(dates.values()), sum(numbers.values())
+    alike = of_dates + of_numbers + sum(count for text, count in odd.items() if has_note(text))
+    few, many = (numbers, of_dates) if of_dates > of_numbers else (dates, of_numbers)
+    odd |= few if 3 * sum(few.values()) <= many else {}
+    # Few distinct numbers beside words may be codes; dates are none.
+    are_codes = words >= len(numbers) + len(dates) and 2 * of_dates <= all_
+    if not (numbers or dates) or 2 * alike <= all_ or are_codes:
         return {}
     limits = {text for text in odd if is_limit(text.strip())}
     if limits:

@@ -96,6 +96,7 @@ class ReadOptions:
     keep_blank_rows: bool = False
     date_order: str | None = None
     known_forms: Mapping[str, str] = field(default_factory=dict)  # see `missdiff_fast.table.text_columns`
+    quiet_marks: Collection[object] = ()  # missing values of which no warning is given where no cell has them
     sheet: str | None = None
     query: str | None = None
 

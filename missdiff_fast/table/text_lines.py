@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -76,6 +77,10 @@ class Lines:
             return self.written(first, last)
         between = [self.line(number) + self.end(number) for number in range(first, last)]
         return "".join(between) + self.line(last)
+
+    def holds(self, pattern: re.Pattern[bytes]) -> bool:
+        """Whether a pattern is found in the whole text as written, in UTF-8."""
+        return pattern.search(self._data) is not None
 
     def end(self, number: int) -> str:
         """The line end of a line; a newline for the last."""

@@ -82,11 +82,11 @@ class Rewriter:
         """
         written, end = self._written, self._written.line_end
         new = self._new_cells(table, as_written, keep_missing)
+        lines: list[str] = []
         names = written.names()
         if names is not None:
             names = names if separator == written.separator else [_moved(cell, separator) for cell in names]
-            stream.write(line(names, separator) + end)
-        lines: list[str] = []
+            lines.append(line(names, separator))
         for row, fields in enumerate(written.rows()):
             lines.extend(self._beside(row, separator))
             for place, cells in new.items():
@@ -95,12 +95,12 @@ class Rewriter:
             if separator != written.separator:
                 fields = [_moved(cell, separator) for cell in fields]
             lines.append(separator.join(fields))
-            if len(lines) >= ROWS:
-                stream.write(end.join(lines) + end)
-                lines.clear()
+            if len(lines) > ROWS:  # the last one waits for what follows it
+                stream.write(end.join([*lines[:-1], ""]))
+                del lines[:-1]
         lines.extend(self._beside(len(self._frame), separator))
         if lines:
-            stream.write(end.join(lines) + end)
+            stream.write(end.join(lines) + written.last_line_end)
 
     def _beside(self, row: int, separator: str) -> list[str]:
         """The rows of the file above this one that are none of the table."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from missdiff_fast.errors import DataWarning, warn
 from missdiff_fast.remedies import Pass
-from missdiff_fast.table.odd_texts import by_text, listed_with_columns
+from missdiff_fast.table.odd_texts import SHOWN, by_text, listed_with_columns
 from missdiff_fast.table.schema import Name
 
 _DASHES = ("-", "--", "---", "\u2013", "\u2014")
@@ -41,8 +41,10 @@ def warn_of_usual_marks(found: Mapping[Name, Mapping[str, int]], source: str) ->
     problem = f"{source}: {listed_with_columns(places)}, among numbers or dates, {were} read as missing"
     columns = [str(name) for name in found]
     goal = f"read the column{'s' if len(columns) > 1 else ''} as text,"
+    if len(columns) > SHOWN:  # a table may have hundreds
+        goal = f"read the {len(columns):,} columns as text, the first of them by"
     remedies = [
-        Pass("string_columns", columns, goal=goal, when="if they are values"),
+        Pass("string_columns", columns[:SHOWN], goal=goal, when="if they are values"),
         Pass("missing_values", often, goal="name them,", when="if they are missing in columns of text, too"),
     ]
     warn(DataWarning("usual marks", problem, columns=list(found), value=often, remedy=remedies, joint="; "))

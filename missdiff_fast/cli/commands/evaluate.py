@@ -202,7 +202,8 @@ def _read(
 
     given: dict[str, object] = {"data": path}
     if path is not args.data:
-        given |= {"format": None, "sheet": None, "query": None, "header": header}
+        # Whether marks are those of the table is told of REAL alone.
+        given |= {"missing_values": [], "format": None, "sheet": None, "query": None, "header": header}
     try:
         return read(argparse.Namespace(**(vars(args) | given)), marks, strings)
     except UserError as error:

@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from missdiff_fast.cli.tables import (
+        as_read_only,
         check_input,
         check_table_output,
         known,
@@ -64,7 +65,6 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.table.frame_writing import PLAIN
     from missdiff_fast.table.limit_reading import with_points
     from missdiff_fast.table.text_columns import read_known, with_texts
-    from missdiff_fast.table.text_writing import Rewriter
 
     if args.draws is None:
         outputs = [args.output]
@@ -105,8 +105,7 @@ def run(args: argparse.Namespace) -> None:
         tables = [model.impute(read)]
     else:
         tables = model.impute_draws(read, args.draws, random_state=args.seed)
-    if args.plain and isinstance(rewriter, Rewriter):
-        rewriter = None
+    rewriter = as_read_only(rewriter) if args.plain else rewriter
     dialect = None if args.plain else model.dialect_
     left = tables[0].isna().sum()
     for filled, output in zip(tables, outputs, strict=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from missdiff_fast.cli.errors import UserError
 from missdiff_fast.cli.json_output import add_json, check_room, print_json
-from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_reading
+from missdiff_fast.cli.options import INPUTS, OUTPUTS, add_plain, add_reading
 from missdiff_fast.cli.places import read_output, read_place
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser, _: argparse._ArgumentGroup) -> 
         choices=("overall", "columns"),
         help="for mar: what loses the ratio, the whole table (the default) or each column that loses cells",
     )
+    add_plain(parser, "DATA")
     add_json(parser, "what was hidden")
     add_reading(parser)
 
@@ -57,9 +58,10 @@ def run(args: argparse.Namespace) -> None:
     """Write a table with fewer cells."""
     import pandas as pd
 
-    from missdiff_fast.cli.tables import check_table_output, known, markers, read_to_rewrite, rewrite
+    from missdiff_fast.cli.tables import as_read_only, check_table_output, known, markers, read_to_rewrite, rewrite
     from missdiff_fast.missingness import hide
     from missdiff_fast.table.dates import forms_of, with_forms
+    from missdiff_fast.table.limit_reading import decimal_of, limits_with_points
 
     if not 0 < args.ratio < 1:
         raise UserError(f"--ratio must be greater than 0 and less than 1, got {args.ratio}")
@@ -83,6 +85,8 @@ def run(args: argparse.Namespace) -> None:
         **logistic,
     )
     masked = with_forms(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], forms_of(frame))
+    if args.plain:
+        masked, rewriter = limits_with_points(masked, decimal_of(frame)), as_read_only(rewriter)
     rewrite(masked, args.output, rewriter, as_written=kept)
     if args.json:
         hidden = (table.notna().to_numpy() & ~observed).sum(0)

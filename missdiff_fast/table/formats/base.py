@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from importlib import import_module
@@ -73,3 +74,11 @@ def unheld(name: Hashable, problem: str, suffix: str, remedy: Remedy | None = No
     remedies = (OTHER_FILE,) if remedy is None else (remedy, OTHER_FILE)
     told = f"a {suffix} file can't hold column {name!r}: {problem}"
     return DataError("format", told, columns=[name], remedy=remedies, joint="; ")
+
+
+def check_time(time: datetime.time, name: Hashable, suffix: str) -> None:
+    """Raise the error of a time of day that a format with milliseconds, and without zones, can't hold."""
+    if time.microsecond % 1000:
+        raise unheld(name, f"the time {time}, which is no whole number of milliseconds", suffix)
+    if time.tzinfo is not None:
+        raise unheld(name, f"the time zone of {time}", suffix)

@@ -14,7 +14,7 @@ import pandas as pd
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.fields import MISSING_TEXTS
-from missdiff_fast.table.formats.base import OTHER_FILE, require, unheld
+from missdiff_fast.table.formats.base import OTHER_FILE, check_time, require, unheld
 from missdiff_fast.table.literals import EXACT
 
 _MOST_ROWS, _MOST_COLUMNS, _LONGEST = 1_048_576, 16_384, 32_767
@@ -58,7 +58,10 @@ def _held(value: Any, name: object, times: bool) -> Any:
         if len(_escaped(value)) > _LONGEST:
             raise unheld(name, f"a text of {len(value):,} characters; Excel has {_LONGEST:,}", ".xlsx")
         return value
-    if isinstance(value, (bool, datetime.time)):
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, datetime.time):
+        check_time(value, name, ".xlsx")
         return value
     if isinstance(value, int):
         if abs(value) > EXACT:

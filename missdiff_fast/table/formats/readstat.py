@@ -17,7 +17,7 @@ from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do, Give
 from missdiff_fast.table.dates import as_text
 from missdiff_fast.table.dtypes import family_of
-from missdiff_fast.table.formats.base import OTHER_FILE, Format, require, unheld
+from missdiff_fast.table.formats.base import OTHER_FILE, Format, check_time, require, unheld
 from missdiff_fast.table.literals import EXACT
 from missdiff_fast.table.objects import as_column
 from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source
@@ -137,9 +137,9 @@ def _as_written(column: pd.Series, suffix: str) -> pd.Series:
             raise unheld(name, f"the time {fine}, which is no whole number of milliseconds", suffix)
         # pyreadstat takes nanoseconds, which do not reach all dates, or Python's own objects.
         return pd.Series([None if cell is None else pd.Timestamp(cell).to_pydatetime() for cell in cells], dtype=object)
-    fine = next((cell for cell in seen if isinstance(cell, datetime.time) and cell.microsecond % 1000), None)
-    if fine is not None:
-        raise unheld(name, f"the time {fine}, which is no whole number of milliseconds", suffix)
+    for cell in seen:
+        if isinstance(cell, datetime.time):
+            check_time(cell, name, suffix)
     long = next((cell for cell in seen if isinstance(cell, str) and len(cell.encode()) > _LONGEST[suffix]), None)
     if long is not None:
         raise unheld(name, f"a text of {len(long):,} characters", suffix)
