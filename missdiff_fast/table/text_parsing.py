@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -25,13 +27,20 @@ _NEGATIVE_ZERO = re.compile(r"-0+(?![\d.])")
 
 
 class _Mark(str):
-    """The text of a missing cell; pandas 3 takes one that is a number for others too, "7" and "7.0" for "007"."""
+    """The text of a missing cell, for a pandas that takes one that is a number for others too, "7" for "007"."""
 
     def __float__(self) -> float:
         raise ValueError(f"{self!r} stands for itself alone")
 
     def __int__(self) -> int:
         raise ValueError(f"{self!r} stands for itself alone")
+
+
+@cache
+def _marks() -> type[str]:
+    """What texts of missing cells are to be: pandas 3 takes strings that are numbers for other texts of them."""
+    cells = pd.read_csv(StringIO("a\n7\nx\n"), na_values={"a": ["007"]}, keep_default_na=False)["a"]
+    return _Mark if cells.hasnans else str
 
 
 class _Stream:
@@ -144,6 +153,7 @@ class TextParser:
         step: int | None = None,
     ) -> TextFileReader:
         texts = {name: self.missing[name] if missing is None else missing for name in self.names}
+        mark = _marks()
         stream: Any = _Stream(self.lines.pieces(self.rows.first, self.rows.last))
         return pd.read_csv(
             stream,
@@ -155,7 +165,7 @@ class TextParser:
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values={name: [_Mark(text) for text in own] for name, own in texts.items()},
+            na_values={name: [mark(text) for text in own] for name, own in texts.items()},
             dtype=dict.fromkeys(as_text, text_dtype()),
             low_memory=False,
             **_EXACT_FLOATS,
