@@ -15,7 +15,7 @@ STAMPS := $(VENV)/stamps
 NATIVE_SOURCES := CMakeLists.txt setup.py pyproject.toml $(shell find csrc -type f)
 CPP_SOURCES := $(shell find csrc tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: demo test tests bench bench-check bench-save bench-gpu lint format quality rivals clean install docs graph
+.PHONY: demo test tests test-versions test-newest test-oldest bench bench-check bench-save bench-gpu lint format quality rivals clean install docs graph
 
 demo: $(STAMPS)/demo
 	$(BIN)/missdiff demo
@@ -26,6 +26,38 @@ test: lint tests
 tests: $(STAMPS)/dev
 	$(BIN)/python -m pytest -m "not alone" --numprocesses auto --dist loadfile
 	$(BIN)/python -m pytest -m alone
+
+# A few minutes of tests under the newest and under the oldest versions that pyproject.toml allows, each in an environment
+# of its own. They run beside a copy of the tests, so that the package is the one installed there, not the one of .venv.
+NEWEST_PYTHON ?= python3.12
+OLDEST_PYTHON ?= python3.10
+NEWEST ?= '$(TORCH)' 'pandas>=3'
+OLDEST ?= 'torch==2.10.*' 'pandas==2.2.*' 'numpy==1.26.*'
+VERSIONS_TESTS ?= tests/test_codec_*.py tests/test_io.py tests/test_delimited.py tests/test_formats.py \
+    tests/test_frame_kinds.py tests/test_date_forms.py tests/test_dialect.py tests/test_columns.py \
+    tests/test_categories.py tests/test_given.py
+
+test-versions: test-newest test-oldest
+
+test-newest:
+	$(call test_in,.venv-newest,$(NEWEST_PYTHON),NEWEST_PYTHON,$(NEWEST))
+
+test-oldest:
+	$(call test_in,.venv-oldest,$(OLDEST_PYTHON),OLDEST_PYTHON,$(OLDEST))
+
+# Environment, interpreter, its variable, versions. sdmetrics needs pandas below 3: the tests that need it skip.
+define test_in
+@if ! command -v $(2) >/dev/null; then echo "$@ skipped: no $(2) here; name an interpreter, $(3)=..."; exit; fi; \
+set -e -x; \
+$(2) -m venv $(1); \
+install="$(1)/bin/python -m pip install --quiet --no-compile --prefer-binary"; \
+$$install $(4); \
+$$install 'setuptools>=77' 'pybind11>=3.0' ninja 'cmake>=3.25'; \
+$$install --no-build-isolation '.[completion,files,polars,sklearn]' $(4) 'hypothesis>=6.100' 'pytest>=8.0' 'pytest-xdist>=3.5'; \
+rm -rf $(1)/project; mkdir $(1)/project; cp -r conftest.py pyproject.toml tests $(1)/project; \
+cd $(1)/project; ../bin/missdiff info; \
+../bin/python -m pytest -m "not alone" --numprocesses auto --dist loadfile $(VERSIONS_TESTS)
+endef
 
 # Everything at MIMIC4ED's size against eager PyTorch and torch.compile; ratios are printed, none is kept.
 bench: $(STAMPS)/dev
@@ -75,7 +107,7 @@ format: $(STAMPS)/dev
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
 clean:
-	rm -rf $(VENV) .venv-rivals build dist *.egg-info missdiff_fast/_C.*.so missdiff_fast/_build.json
+	rm -rf $(VENV) .venv-newest .venv-oldest .venv-rivals build dist *.egg-info missdiff_fast/_C.*.so missdiff_fast/_build.json
 
 # What tests and lint need, without running them.
 install: $(STAMPS)/dev

@@ -18,6 +18,11 @@ from missdiff_fast.table import Codec, EncodedTable, read_frame
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.reading import read_cells
 
+# What pandas itself makes of texts and of times: objects and nanoseconds before pandas 3.
+TEXT = pd.Series(["a"]).dtype
+NO_TEXT = pd.Series(["a", None]).tolist()[1]
+TIME = pd.to_datetime(["2024-02-29"]).dtype
+
 _BASE: dict[str, list[object]] = {
     "number": [3, 1, 4, 1, 5, 9, 2, 6],
     "boolean": [True, False, True, True, False, True, False, True],

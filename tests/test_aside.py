@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from frames import NO_TEXT
 
 from missdiff_fast import MissDiff
 from missdiff_fast.errors import DataWarning
@@ -181,7 +182,7 @@ def test_given_cells_stay(export: pd.DataFrame) -> None:
     assert list(rows.columns) == list(export.columns)
     assert rows["patient_id"][0] == "A1"
     assert rows["patient_id"][1].startswith("MRN")
-    assert rows["note"].tolist() == ["new", None]
+    assert rows["note"].tolist() == ["new", NO_TEXT]
     assert model.sample(2, given={"row": 7.0})["row"].tolist() == [7, 7]
     with pytest.raises(ValueError, match="given value 'abc' of column 'row' can't be held by its dtype int64"):
         model.sample(2, given={"row": "abc"})

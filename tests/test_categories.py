@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from frames import fit_codec
+from frames import NO_TEXT, fit_codec
 
 from missdiff_fast.table import cap_categories
 
@@ -12,7 +12,7 @@ from missdiff_fast.table import cap_categories
 def test_the_most_frequent_stay() -> None:
     column = pd.Series(["a"] * 3 + ["b", "c", "b", None, "d"], index=range(8, 0, -1), name="k")
     capped = cap_categories(column, keep=2)
-    assert capped.tolist() == ["a", "a", "a", "b", "other", "b", None, "other"]
+    assert capped.tolist() == ["a", "a", "a", "b", "other", "b", NO_TEXT, "other"]
     assert capped.index.equals(column.index)
     assert capped.name == "k"
     assert column.tolist()[4] == "c"

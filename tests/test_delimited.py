@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from frames import TEXT
 
 from missdiff_fast.table import read_table
 
@@ -155,7 +156,7 @@ def test_whole_numbers_beyond_float64_with_holes_are_exact(read, first: int, dty
 def test_whole_numbers_that_no_dtype_holds_stay_as_they_are_written(read) -> None:
     for first in ("-1", "18446744073709551616", "-9223372036854775809"):
         frame = read(f"a,b\n{first},1\n9223372036854775809,2\n,3\nNA,4\n5,5\n")
-        assert frame["a"].dtype == object
+        assert frame["a"].dtype == TEXT
         assert frame["a"].tolist() == [first, "9223372036854775809", np.nan, np.nan, "5"]
     amounts = read("a,b\n18446744073709551616,1\n1.5,2\n,3\n")["a"]
     assert (amounts.dtype, amounts.tolist()[:2]) == ("float64", [2.0**64, 1.5]), "amounts are floats"
@@ -174,6 +175,14 @@ def test_a_mark_that_is_a_number_is_exact_too(read) -> None:
     assert read(beyond, missing_values=["18446744073709551617"])["a"].isna().tolist() == [False, True]
     assert read("a,b\n1e20,1\n1.5,2\n", missing_values=["1e20"])["a"].isna().tolist() == [True, False]
     assert read(text.replace(",3", "1,3"), missing_values=[2.0**53])["a"].tolist()[1:] == [2**53 + 1, 1]
+
+
+def test_a_mark_that_is_a_number_is_no_other_text(read) -> None:
+    for own in ({}, {"string_columns": ["a"]}):
+        texts = read("a,b\n7,1\n007,2\nx,3\n7.0,4\n", missing_values=["007"], **own)["a"]
+        assert texts.isna().tolist() == [False, True, False, False]
+    numbers = read("a,b\n-9.0,1\n-9,2\n1.5,3\n", missing_values=["-9"])["a"]
+    assert numbers.isna().tolist() == [True, True, False], "but all forms of its number among numbers"
 
 
 def test_iso_dates_are_dates_and_others_strings(read) -> None:
@@ -297,7 +306,7 @@ def test_string_columns_are_read_as_they_are_written(read) -> None:
     assert frame["day"].tolist() == ["2024-02-29", np.nan, "2024-03-01"]
     assert frame["n"].dtype == np.int64
     assert frame["empty"].isna().all()
-    assert frame["empty"].dtype == object
+    assert frame["empty"].dtype == TEXT
     assert frame["odd"].tolist() == ["a", "1", "2.50"]
     assert read("1,x\n02,y\n", header=False, string_columns=["0"])[0].tolist() == ["1", "02"]
     assert read("a,b\n-9,1\n8,-9\n", string_columns=["a"], missing_values=["-9"])["a"].tolist() == [np.nan, "8"]

@@ -139,6 +139,7 @@ def test_rows_are_written_as_the_file_is(
 def test_evaluate_reads_rows_as_it_reads_the_file(
     fitted: dict[str, tuple[Path, Path]], tmp_path: Path, capsys: Any
 ) -> None:
+    pytest.importorskip("sdmetrics")
     data, model = fitted["no header"]
     for name, options in (("own.csv", []), ("plain.csv", ["--plain"]), ("own.tsv", [])):
         assert main(["sample", str(model), "-n", "60", "-o", f"{tmp_path}/{name}", "--seed", "1", *options]) == 0

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from commands import refused
+from frames import NO_TEXT, TEXT, TIME
 
 from missdiff_fast.cli import main
 from missdiff_fast.table import read_table, write_table
@@ -171,7 +172,7 @@ def test_parquet_of_other_programs_keeps_whole_numbers_and_decimals(tmp_path: Pa
     )
     parquet.write_table(table, tmp_path / "t.parquet")
     frame = read_table(tmp_path / "t.parquet")
-    assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "boolean", "float64", "object", "object", "category"]
+    assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "boolean", "float64", str(TEXT), "object", "category"]
     assert frame["n"][0] == 2**60 + 1
     assert frame["far"][0] == "0.12345678901234567890", "no digit is lost"
     assert frame["day"].tolist() == days
@@ -267,9 +268,9 @@ class TestExcel:
         assert read_table(titled, skip_rows=2).to_dict("list") == {"a": [1, 4], "b": [2, 5], "c": [3, 6]}
         frame = read_table(path, skip_rows=1, skip_lines=[4])
         assert list(frame.columns) == ["id", "crp", "at", "x"]
-        assert frame["id"].tolist() == ["007", "12", "13", None]
-        assert frame["crp"].tolist() == ["1.5", "<0.1", "2", None]
-        assert frame["at"].dtype == "datetime64[ns]"
+        assert frame["id"].tolist() == ["007", "12", "13", NO_TEXT]
+        assert frame["crp"].tolist() == ["1.5", "<0.1", "2", NO_TEXT]
+        assert frame["at"].dtype == TIME
         assert frame["x"].tolist() == [1, pd.NA, pd.NA, 5]
         marked = read_table(path, skip_rows=1, skip_lines=[4], missing_values=["<0.1", 5])
         assert marked["crp"].dropna().tolist() == [1.5, 2.0]
@@ -295,7 +296,7 @@ class TestExcel:
     def test_codes_called_na_are_told(self, tmp_path: Path) -> None:
         path = self.workbook(tmp_path / "t.xlsx", {"s": [["land"], ["NA"], ["DE"], ["FR"]]})
         with pytest.warns(UserWarning, match=r"'NA' in 1 cell of column 'land'; .* keep_na_columns=\['land'\]") as told:
-            assert read_table(path)["land"].tolist() == [None, "DE", "FR"]
+            assert read_table(path)["land"].tolist() == [NO_TEXT, "DE", "FR"]
         assert told[0].filename == __file__
         assert read_table(path, keep_na_columns=["land"])["land"].tolist() == ["NA", "DE", "FR"]
 
@@ -344,7 +345,7 @@ class TestReadstat:
         assert read["sex"].isna().tolist() == [False, False, True, True]
         assert read["age"].dtype == "float64"
         assert read["pain"].tolist() == [0, 10, 3, 4]
-        assert read["s"].tolist() == ["a", "b", None, "c"]
+        assert read["s"].tolist() == ["a", "b", NO_TEXT, "c"]
         for kind in ("sav", "dta"):
             mask = f"mask {tmp_path}/t.sav -o {tmp_path}/o.{kind} --ratio 0.1 --seed 0"
             assert main(mask.split()) == 0
@@ -412,9 +413,9 @@ class TestDatabases:
         query = 'SELECT * FROM "all stays"'
         for place in (sqlite, f"sqlite:///{sqlite}"):
             frame = read_table(place, query=query)
-            assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "float64", "object", "datetime64[ns]"]
+            assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "float64", str(TEXT), str(TIME)]
             assert frame["n"].tolist() == [1, pd.NA, 2**60 + 1]
-            assert frame["s"].tolist() == ["007", None, "NA"]
+            assert frame["s"].tolist() == ["007", NO_TEXT, "NA"]
             told = refused(capsys, "plan", place)
             assert told.endswith(
                 f"is a database with the tables 'all stays': say what to read, such as --query '{query}'"

@@ -322,6 +322,7 @@ class TestMeasures:
         assert missingness.missing_probability(polars.to_arrow(), "row", 0.3).shape == (80, 4)
 
     def test_figures_are_those_of_pandas(self, tables: tuple[pd.DataFrame, pl.DataFrame]) -> None:
+        pytest.importorskip("sdmetrics")
         found = []
         for table in tables:
             holes, observed = missingness.hide(table, "independent", 0.3, 0)

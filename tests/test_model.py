@@ -44,7 +44,8 @@ def make_table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
             "sex": random.choice(["female", "male"], rows),
             "smoker": pd.array(random.random(rows) < 0.3, dtype="boolean"),
             "stage": pd.Categorical(random.choice(["I", "II", "III"], rows), ["I", "II", "III", "IV"], ordered=True),
-            "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 365, rows), unit="D"),
+            "admitted": pd.Timestamp("2024-01-01").as_unit("ns")
+            + pd.to_timedelta(random.integers(0, 365, rows), unit="D"),
             "ward": "north",
         }
     )

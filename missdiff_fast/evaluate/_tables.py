@@ -26,8 +26,9 @@ def require(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         package = (error.name or name).partition(".")[0]
+        limit = ", with pandas below 3" if package == "sdmetrics" else ""
         raise ImportError(
-            f"this measure needs the package '{package}': pip install 'missdiff_fast[evaluate]'", name=package
+            f"this measure needs the package '{package}': pip install 'missdiff_fast[evaluate]'{limit}", name=package
         ) from error
 
 

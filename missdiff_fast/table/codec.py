@@ -18,7 +18,7 @@ from missdiff_fast.remedies import Do
 from missdiff_fast.table.atoms import Atoms
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.codec_ops import CodecOps
-from missdiff_fast.table.columns import Categorical, Coder, Continuous, comparable
+from missdiff_fast.table.columns import Categorical, Coder, Continuous, as_tensor, comparable
 from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.decoding import decode_table
 from missdiff_fast.table.dtypes import as_series
@@ -298,7 +298,7 @@ class Codec:
     def missing(self, holes: pd.DataFrame) -> Tensor:
         """Which encoded cells are missing in rows with these holes, bool ``[N, columns]``: bool ``[N, C + K]``."""
         holes = self.relations.residual_holes(holes)
-        return torch.from_numpy(holes[[*self._modelled.continuous, *self.schema.categorical]].to_numpy(dtype=bool))
+        return as_tensor(holes[[*self._modelled.continuous, *self.schema.categorical]].to_numpy(dtype=bool))
 
     def settle(
         self,

@@ -174,7 +174,7 @@ class Continuous:
         keys = cells.per_cell()
         within = self.resolution.within(keys, ~cells.missing if cells.missing.any() else True)
         ranked, known = self._ranked(keys, ~cells.missing)
-        own, ends, boundaries = map(_tensor, (known, np.append(0.0, self.cumulative), self.boundaries))
+        own, ends, boundaries = map(as_tensor, (known, np.append(0.0, self.cumulative), self.boundaries))
 
         def encode(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             given, missing = keys[rows], cells.missing[rows]
@@ -183,7 +183,7 @@ class Continuous:
             # Usually both are one array: select its observed cells once.
             ranks = given if ranked is keys else ranked[rows][~missing]
             share = None if generator is None else torch.from_numpy(generator.random(len(given)))
-            scores = ops.encode(_tensor(ranks), own, ends, boundaries, self.count, share).numpy()
+            scores = ops.encode(as_tensor(ranks), own, ends, boundaries, self.count, share).numpy()
             values = self.resolution.standardise(given, within)
             np.clip(values, -_REACH, _REACH, out=values)
             return (_spread(scores, ~missing), _spread(values, ~missing)) if holes else (scores, values)
@@ -236,8 +236,8 @@ class Continuous:
 Coder = Constant | Categorical | Continuous
 
 
-def _tensor(array: np.ndarray) -> Tensor:
-    # PyTorch takes no read-only array and no negative stride.
+def as_tensor(array: np.ndarray) -> Tensor:
+    """The array as a tensor: a copy where PyTorch takes none, of a read-only array or one of a negative stride."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 

@@ -24,7 +24,7 @@ from missdiff_fast.table.sniffing import as_utf_8, find_marks
 from missdiff_fast.table.sources import ReadOptions, Source
 from missdiff_fast.table.text_columns import read_text_columns
 from missdiff_fast.table.text_lines import Lines
-from missdiff_fast.table.text_parsing import TextParser
+from missdiff_fast.table.text_parsing import TextParser, first_cell
 from missdiff_fast.table.text_rows import Rows, fill_blank_rows, find_rows_of_holes, warn_of_blank_rows
 
 _SHOWN = 10  # lines of rows that hints may name
@@ -123,13 +123,22 @@ def _parse(parser: TextParser, strings: Collection[Name], source: str) -> pd.Dat
         frame = parser.read(strings)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{source} can't be read as a table: {error}") from error
-    # The parser makes floats of whole numbers with holes, and floats cannot represent all large ones.
-    rounded = [name for name in frame.columns if frame[name].dtype == "float64" and (frame[name].abs() >= EXACT).any()]
-    if rounded:
-        texts = parser.texts(rounded)
-        whole = [name for name in rounded if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
+    large = [name for name in frame.columns if _is_large(frame[name])]
+    if large:
+        texts = parser.texts(large)
+        whole = [name for name in large if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
         frame[whole] = texts[whole]
     return frame
+
+
+def _is_large(column: pd.Series) -> bool:
+    """Whether the parser made floats that may be rounded of whole numbers with holes, or integers of more than 64 bits.
+
+    The latter it makes since pandas 3.1.
+    """
+    if column.dtype == "float64":
+        return bool((column.abs() >= EXACT).any())
+    return bool(column.dtype == object) and type(first_cell(column)) is int
 
 
 def _as_written(
@@ -174,7 +183,7 @@ def _tidied(column: pd.Series, missing: tuple[str, ...], decimal: str, *, parse:
     plain[plain.isin(missing)] = np.nan
     known = plain.dropna()
     changed = len(known) < len(plain) or bool((plain.to_numpy() != np.asarray(uniques, dtype=object)).any())
-    values: pd.Series | None = plain if changed else None
+    values: pd.Series | None = plain.astype(column.dtype) if changed else None
     numbers = read_numbers(known.tolist(), decimal) if parse else None
     if numbers is not None:
         values = pd.Series(numbers, index=known.index)

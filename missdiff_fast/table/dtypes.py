@@ -59,6 +59,15 @@ def holds_text(dtype: Dtype) -> bool:
     return bool(dtype == np.dtype(object)) or family_of(dtype) == "string"
 
 
+def text_dtype() -> Dtype:
+    """The dtype that pandas gives a column of strings: object before pandas 3, a dtype of strings since.
+
+    >>> pd.Series(["a", None]).dtype == text_dtype()
+    True
+    """
+    return pd.Series([""]).dtype
+
+
 def _arrow_family(kind: pa.DataType) -> str:
     types = pa.types
     if types.is_timestamp(kind):

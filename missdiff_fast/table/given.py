@@ -81,7 +81,7 @@ def in_dtype(column: pd.Series, learnt: Column) -> pd.Series:
     dtype = learnt.dtype
     if learnt.censored is not None:
         return learnt.censored.cast(column)
-    if _may_be_texts(learnt) and column.dtype == object:
+    if _may_be_texts(learnt) and holds_text(column.dtype):
         column = _from_texts(column, learnt.form)
     if learnt.family in ("date", "datetime") and (column.dtype == object or column.dtype != dtype):
         column = _of_family(column, learnt)

@@ -119,6 +119,6 @@ class Holes:
 def without_cells(column: pd.Series, holes: np.ndarray) -> pd.Series:
     """A column without some cells, ``holes`` bool ``[N]``; of NumPy's integers or booleans in a nullable dtype."""
     if column.dtype.kind in "iub" and isinstance(column.dtype, np.dtype):
-        column = column.convert_dtypes(infer_objects=False)
+        column = column.convert_dtypes()
     places = np.where(holes, -1, np.arange(len(column)))
     return as_series(column.array.take(places, allow_fill=True), column.index)

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.dtypes import text_dtype
 from missdiff_fast.table.literals import EXACT
 
 TIME_OF_DAY = "hh:mm:ss"  # the form of `datetime.time` objects, see missdiff_fast.table.date_forms
+_OWN = pd.to_datetime(["2024-02-29"]).dtype  # in nanoseconds before pandas 3
 _MOST_DIGITS = 15  # of a decimal number that float64 holds for sure
 
 
@@ -38,7 +40,7 @@ def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
     if kinds == {bool}:
         return pd.Series(cells, dtype="boolean" if len(seen) < len(cells) else "bool"), False
     if kinds == {str}:
-        return pd.Series(cells, dtype=object), False
+        return pd.Series(cells, dtype=text_dtype()), False
     if kinds <= {int, float, Decimal} and (numbers := _as_numbers(cells, seen, kinds)) is not None:
         return numbers, False
     if kinds in ({datetime.date}, {datetime.time}):
@@ -49,7 +51,7 @@ def as_column(cells: Sequence[Any]) -> tuple[pd.Series, bool]:
         return pd.Series(pd.to_timedelta(pd.Series(cells, dtype=object))), False
     if not all(isinstance(cell, _PLAIN) for cell in seen):
         return pd.Series(cells, dtype=object), False  # fit tells what they are
-    return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype=object), True
+    return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype=text_dtype()), True
 
 
 def times_of_day(frame: pd.DataFrame) -> list[Hashable]:
@@ -100,14 +102,14 @@ def _is_held(number: Decimal) -> bool:
 
 
 def _as_dates(cells: Sequence[Any]) -> pd.Series:
-    """A column of dates and times: in nanoseconds where they reach, else in microseconds; of several zones in UTC."""
+    """A column of dates and times: in pandas' unit where it reaches, else in microseconds; of several zones in UTC."""
     seen = [cell for cell in cells if isinstance(cell, datetime.datetime) and cell.tzinfo is not None]
     if seen:
         offsets = {cell.utcoffset() for cell in seen}
         column = pd.Series(cells, dtype=object)
         return pd.Series(pd.to_datetime(column, utc=len(offsets) > 1))
-    times = np.array([np.datetime64("NaT") if cell is None else np.datetime64(cell, "us") for cell in cells], "M8[us]")
+    times = np.array([np.datetime64("NaT" if cell is None else cell, "us") for cell in cells], "M8[us]")
     column = pd.Series(times)
     known = column.dropna()
     fits = known.between(pd.Timestamp.min.ceil("us"), pd.Timestamp.max.floor("us")).all() if len(known) else True
-    return column.astype("datetime64[ns]") if fits else column
+    return column.astype(_OWN) if fits else column

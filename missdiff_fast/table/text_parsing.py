@@ -5,19 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.io.parsers import TextFileReader
 
+from missdiff_fast.table.dtypes import Dtype, holds_text, text_dtype
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.text_lines import Lines
 from missdiff_fast.table.text_rows import Rows
 
 _CELLS = 2**18  # parsed at a time
 _AS_TEXTS, _WHOLE = "as texts", "whole"  # how to parse a column again
+# Before pandas 3.1 floats are exact only where that is asked for; since then they always are, and asking is deprecated.
+_ALWAYS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+_EXACT_FLOATS: dict[str, Any] = {} if _ALWAYS_EXACT else {"float_precision": "round_trip"}
 _NEGATIVE_ZERO = re.compile(r"-0+(?![\d.])")
+
+
+class _Mark(str):
+    """The text of a missing cell, for a pandas that takes one that is a number for others too, "7" for "007"."""
+
+    def __float__(self) -> float:
+        raise ValueError(f"{self!r} stands for itself alone")
+
+    def __int__(self) -> int:
+        raise ValueError(f"{self!r} stands for itself alone")
+
+
+@cache
+def _marks() -> type[str]:
+    """What texts of missing cells are to be: pandas 3 takes strings that are numbers for other texts of them."""
+    cells = pd.read_csv(StringIO("a\n7\nx\n"), na_values={"a": ["007"]}, keep_default_na=False)["a"]
+    return _Mark if cells.hasnans else str
 
 
 class _Stream:
@@ -79,7 +102,7 @@ class TextParser:
         again: dict[str, list[Name]] = {_AS_TEXTS: [], _WHOLE: []}
         for name in parts[0].columns:
             columns = [part[name] for part in parts]
-            dtype = np.dtype(object) if name in as_text else self._dtype_of_all(columns)
+            dtype = text_dtype() if name in as_text else self._dtype_of_all(columns)
             if isinstance(dtype, str):
                 again[dtype].append(name)
             for part, column in zip(parts, columns, strict=True):
@@ -129,9 +152,8 @@ class TextParser:
         missing: Collection[str] | None = None,
         step: int | None = None,
     ) -> TextFileReader:
-        texts: Mapping[Any, list[str]] = self.missing
-        if missing is not None:
-            texts = {name: list(missing) for name in self.names}
+        texts = {name: self.missing[name] if missing is None else missing for name in self.names}
+        mark = _marks()
         stream: Any = _Stream(self.lines.pieces(self.rows.first, self.rows.last))
         return pd.read_csv(
             stream,
@@ -143,24 +165,24 @@ class TextParser:
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values=texts,
-            dtype=dict.fromkeys(as_text, object),
+            na_values={name: [mark(text) for text in own] for name, own in texts.items()},
+            dtype=dict.fromkeys(as_text, text_dtype()),
             low_memory=False,
-            float_precision="round_trip",
+            **_EXACT_FLOATS,
             iterator=True,
             chunksize=step,
         )
 
-    def _dtype_of_all(self, parts: Sequence[pd.Series]) -> np.dtype[Any] | str:
+    def _dtype_of_all(self, parts: Sequence[pd.Series]) -> Dtype | str:
         """The dtype of a column that was parsed in parts as pandas gives it to the whole; or how to parse it again."""
         kinds = {_kind(part) for part in parts} - {""}
         if "text" in kinds:
             if not any(map(self._is_text, parts)):
                 return _WHOLE
-            return np.dtype(object) if kinds == {"text"} else _AS_TEXTS
+            return text_dtype() if kinds == {"text"} else _AS_TEXTS
         dtypes: set[Any] = {part.dtype for part in parts}
         if len(dtypes) == 1 and "object" not in kinds:
-            return np.dtype(dtypes.pop())
+            return dtypes.pop()
         if not kinds <= {"int64", "float64"}:
             return _WHOLE
         # A zero of a part of whole numbers has lost its sign.
@@ -188,10 +210,15 @@ class TextParser:
 def _kind(part: pd.Series) -> str:
     """A column's dtype; "text" for one of strings, "" for one without cells."""
     name = str(part.dtype)
-    if name not in ("object", "float64"):
+    if not holds_text(part.dtype) and name != "float64":
         return name
-    at: Any = part.first_valid_index()
-    if at is None:
+    first = first_cell(part)
+    if first is None:
         return ""
-    first: object = part[at]
     return "text" if isinstance(first, str) else name
+
+
+def first_cell(column: pd.Series) -> object:
+    """A column's first cell that is not missing; None where all are."""
+    at: Any = column.first_valid_index()
+    return None if at is None else column[at]

@@ -200,10 +200,10 @@ def _read(
     """
     from missdiff_fast.cli.tables import read
 
-    given: dict[str, object] = {"data": path}
+    # A mark may be one of a single table, so no warning tells that the others lack it.
+    given: dict[str, object] = {"data": path, "missing_values": []}
     if path is not args.data:
-        # Whether marks are those of the table is told of REAL alone.
-        given |= {"missing_values": [], "format": None, "sheet": None, "query": None, "header": header}
+        given |= {"format": None, "sheet": None, "query": None, "header": header}
     try:
         return read(argparse.Namespace(**(vars(args) | given)), marks, strings)
     except UserError as error:

@@ -14,6 +14,7 @@ import pandas as pd
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do, Give, Pass
 from missdiff_fast.table.dates import read_dates, with_forms
+from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.formats.arrow import to_frame
 from missdiff_fast.table.formats.base import Format, require
 from missdiff_fast.table.objects import as_column
@@ -66,7 +67,7 @@ def _read_sqlite(path: Path, name: str, query: str | None) -> pd.DataFrame:
     forms: dict[Hashable, str] = {}
     for column in frame.columns:
         seen = frame[column].dropna()
-        texts = seen.tolist() if frame[column].dtype == object else []
+        texts = seen.tolist() if holds_text(frame[column].dtype) else []
         dates = read_dates(texts) if all(isinstance(text, str) for text in texts) else None
         if dates is not None:
             frame[column] = dates[0].set_axis(seen.index).reindex(frame.index)

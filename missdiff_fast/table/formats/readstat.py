@@ -16,7 +16,7 @@ import pandas as pd
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do, Give
 from missdiff_fast.table.dates import as_text
-from missdiff_fast.table.dtypes import family_of
+from missdiff_fast.table.dtypes import family_of, holds_text
 from missdiff_fast.table.formats.base import OTHER_FILE, Format, check_time, require, unheld
 from missdiff_fast.table.literals import EXACT
 from missdiff_fast.table.objects import as_column
@@ -56,7 +56,7 @@ def read(source: Source, options: ReadOptions) -> Reading:
 
 def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
     """A column of the file: whole numbers as integers, empty texts and marks as missing, labelled codes as category."""
-    if column.dtype == object:
+    if holds_text(column.dtype):
         # These files have no other missing texts than empty ones.
         cells = [None if cell == "" or pd.isna(cell) else _to_milliseconds(cell) for cell in column.tolist()]
         column = as_column(cells)[0]
