@@ -22,7 +22,7 @@ _CELLS = 2**18  # parsed at a time
 _AS_TEXTS, _WHOLE = "as texts", "whole"  # how to parse a column again
 # Before pandas 3.1 floats are exact only where that is asked for; since then they always are, and asking is deprecated.
 _ALWAYS_EXACT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
-_EXACT_FLOATS: dict[str, Any] = {} if _ALWAYS_EXACT else {"float_precision": "round_trip"}
+_EXACT: Any = None if _ALWAYS_EXACT else "round_trip"
 _NEGATIVE_ZERO = re.compile(r"-0+(?![\d.])")
 
 
@@ -152,8 +152,11 @@ class TextParser:
         missing: Collection[str] | None = None,
         step: int | None = None,
     ) -> TextFileReader:
-        texts = {name: self.missing[name] if missing is None else missing for name in self.names}
         mark = _marks()
+        texts: dict[Any, list[str]] = {
+            name: list(map(mark, self.missing[name] if missing is None else missing)) for name in self.names
+        }
+        dtypes: dict[Any, Any] = dict.fromkeys(as_text, text_dtype())
         stream: Any = _Stream(self.lines.pieces(self.rows.first, self.rows.last))
         return pd.read_csv(
             stream,
@@ -165,10 +168,10 @@ class TextParser:
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values={name: [mark(text) for text in own] for name, own in texts.items()},
-            dtype=dict.fromkeys(as_text, text_dtype()),
+            na_values=texts,
+            dtype=dtypes,
             low_memory=False,
-            **_EXACT_FLOATS,
+            float_precision=_EXACT,
             iterator=True,
             chunksize=step,
         )
