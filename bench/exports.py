@@ -11,8 +11,8 @@ file the four commands run one after another, each in a process of its own, and 
 - `impute` gives as many rows, with the file's columns, and every observed cell as it was: of delimited text
   character for character, of other files by value.
 
-What follows ``--fit`` goes to `fit`, to shorten it. ``--save`` writes bench/results/exports.{csv,md}; the exit code is
-the number of files with a fault.
+What follows ``--fit`` goes to `fit`, to shorten it. ``--save`` writes bench/results/exports.{csv,md} after each file, and
+goes on where a run of the same commit stopped. The exit code is the number of files with a fault.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Collection
@@ -33,12 +34,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from store import RESULTS, describe, markdown
+import store
 
 from missdiff_fast.table import read_table
 from missdiff_fast.table.fields import MISSING_TEXTS
 from missdiff_fast.table.usual_marks import is_usual_mark
 
+_CSV = store.RESULTS / "exports.csv"
 _NO_TABLES = ("SOURCE", "LICENSE", "README")
 _ROWS = 200
 
@@ -169,21 +171,38 @@ def main() -> None:
         if path.is_file() and not path.name.startswith(_NO_TABLES) and args.only in path.name
     ]
 
-    def checked(file: Path) -> dict[str, Any]:
+    facts, lock = store.facts(), threading.Lock()
+    rows = {} if not args.save else _stored(facts["commit"])
+
+    def checked(file: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            row = check(file, Path(folder), args.fit)
+            row = check(file, Path(folder), args.fit) | {"commit": facts["commit"]}
         print(json.dumps(row, default=float), flush=True)
-        return row
+        with lock:
+            rows[file.name] = row
+            if args.save:
+                _save(rows, store.describe(facts))
 
     with ThreadPoolExecutor(args.jobs) as pool:  # each waits for processes
-        frame = pd.DataFrame(list(pool.map(checked, files)))
-    faults = int((frame["fault"] != "").sum())
-    print(f"{len(frame)} files, {faults} with a fault")
-    if args.save:
-        frame.to_csv(RESULTS / "exports.csv", index=False)
-        text = [describe(), "", markdown(frame.assign(seconds=frame["seconds"].round(1))), ""]
-        (RESULTS / "exports.md").write_text("\n".join(text), encoding="utf-8")
+        list(pool.map(checked, [file for file in files if file.name not in rows]))
+    faults = sum(row["fault"] != "" for row in rows.values())
+    print(f"{len(rows)} files, {faults} with a fault")
     sys.exit(min(faults, 100))
+
+
+def _stored(commit: str) -> dict[str, dict[str, Any]]:
+    """The rows of a commit that are stored, by file."""
+    if not _CSV.exists():
+        return {}
+    rows = pd.read_csv(_CSV, keep_default_na=False).to_dict("records")
+    return {row["file"]: row for row in rows if row["commit"] == commit}
+
+
+def _save(rows: dict[str, dict[str, Any]], facts: str) -> None:
+    frame = pd.DataFrame(rows.values()).sort_values("file")
+    frame.to_csv(_CSV, index=False)
+    shown = frame.drop(columns="commit").assign(seconds=frame["seconds"].astype(float).round(1))
+    _CSV.with_suffix(".md").write_text(f"{facts}\n\n{store.markdown(shown)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
