@@ -11,8 +11,8 @@ file the four commands run one after another, each in a process of its own, and 
 - `impute` gives as many rows, with the file's columns, and every observed cell as it was: of delimited text
   character for character, of other files by value.
 
-What follows ``--fit`` goes to `fit`, to shorten it. ``--save`` writes bench/results/exports.{csv,md} after each file, and
-goes on where a run of the same commit stopped. The exit code is the number of files with a fault.
+What follows ``--fit`` goes to `fit`, to shorten it. ``--save`` writes bench/results/exports.{csv,md} after each file,
+and goes on where a run of the same commit stopped. The exit code is the number of files with a fault.
 """
 
 from __future__ import annotations
