@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import refused
+from frames import TEXT
 
 from missdiff_fast import MissDiff, __version__
 from missdiff_fast.cli import main
@@ -35,7 +36,7 @@ class TestInfo:
         assert ["columns", "4"] in lines
         assert ["seed", "of", "fit", "1"] in lines
         assert ["age", "continuous", "Int64"] in lines
-        assert ["sex", "categorical", "object", "2"] in lines
+        assert ["sex", "categorical", str(TEXT), "2"] in lines
         assert ["ward", "categorical", "object", "3"] in lines
 
     def test_relations(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
