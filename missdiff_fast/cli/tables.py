@@ -207,6 +207,11 @@ def is_text(path: Path | None) -> bool:
     return path is None or is_bare(path) or writable(path)[0] is TEXT
 
 
+def holds_mixed(path: Path | None) -> bool:
+    """Whether a table goes to a file whose columns may hold numbers and texts."""
+    return not is_text(path) and path is not None and writable(path)[0].holds_mixed
+
+
 def write(frame: pd.DataFrame, path: Path | None, dialect: Dialect = PLAIN) -> None:
     """Write a table to a file, or as CSV to stdout; text in a dialect."""
     if is_text(path) or not (path is not None and writable(path)[0].holds_empty_texts):

@@ -21,7 +21,7 @@ from missdiff_fast.table.frame_writing import PLAIN, warn_of_empty_texts, write_
 from missdiff_fast.table.hints import warn_of_texts
 from missdiff_fast.table.literals import large_number
 from missdiff_fast.table.marks import mark_missing, warn_of_idle_marks
-from missdiff_fast.table.objects import TIME_OF_DAY, times_of_day
+from missdiff_fast.table.objects import TIME_OF_DAY, times_of_day, without_mixed
 from missdiff_fast.table.sources import Reading, ReadOptions
 
 _UNMARKED = (".parquet", ".feather", ".arrow", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
@@ -234,8 +234,9 @@ def write_any(frame: pd.DataFrame, path: Path, dialect: Dialect = PLAIN) -> None
     if kind.write is None:
         write_text(path, lambda stream: write_delimited(frame, stream, dialect.to(suffix)), dialect.encoding)
         return
+    frame = frame.reset_index(drop=True).rename(columns=str)
     with write_atomically(path) as temporary:
-        kind.write(frame.reset_index(drop=True).rename(columns=str), temporary)
+        kind.write(frame if kind.holds_mixed else without_mixed(frame), temporary)
 
 
 def write_text(path: Path, write: Callable[[IO[str]], None], encoding: Encoding = UTF_8) -> None:

@@ -109,11 +109,14 @@ def with_decimal(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
     return frame
 
 
-def with_points(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Rows in which the texts of numbers and limits have a decimal point, as numbers that are written have."""
+def with_points(rows: pd.DataFrame, schema: Schema, *, mixed: bool = False) -> pd.DataFrame:
+    """Rows in which the texts of numbers and limits have a decimal point, as numbers that are written have.
+
+    With ``mixed``, for files whose columns hold numbers and texts, limits beside numbers that are objects stay.
+    """
     result = rows.copy(deep=False)
     for column in schema:
-        if column.censored is not None and column.censored.decimal == ",":
+        if column.censored is not None and column.censored.decimal == "," and not (mixed and column.censored.objects):
             result[column.name] = rows[column.name].map(_with_point, na_action="ignore").astype(rows[column.name].dtype)
     return result
 

@@ -64,6 +64,21 @@ def times_of_day(frame: pd.DataFrame) -> list[Hashable]:
     return [name for name, column in objects if pd.api.types.infer_dtype(column, skipna=True) == "time"]
 
 
+def without_mixed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with columns of numbers beside texts, such as limits of measurement, as texts.
+
+    >>> without_mixed(pd.DataFrame({"crp": ["<0.6", 4.5, None], "n": [1, 2, 3]}))["crp"].tolist()
+    ['<0.6', '4.5', None]
+    """
+    frame = frame.copy(deep=False)
+    for name, column in frame.items():
+        if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed"):
+            cells = [None if hole else cell for cell, hole in zip(column.tolist(), column.isna().tolist(), strict=True)]
+            texts, differ = as_column(cells)
+            frame[name] = texts.set_axis(frame.index) if differ else column
+    return frame
+
+
 def as_text(cell: Any) -> str:
     """A cell as text, as it would stand in a CSV file.
 

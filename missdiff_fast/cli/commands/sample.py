@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser, common: argparse._ArgumentGroup
 def run(args: argparse.Namespace) -> None:
     """Write synthetic rows."""
     from missdiff_fast.cli.given import parse_all_given
-    from missdiff_fast.cli.tables import check_table_output, is_text, load, write
+    from missdiff_fast.cli.tables import check_table_output, holds_mixed, is_text, load, write
     from missdiff_fast.table.dates import with_forms
     from missdiff_fast.table.frame_writing import PLAIN
     from missdiff_fast.table.limit_reading import with_points
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
     )
     dialect = None if args.plain or not is_text(args.output) else model.dialect_
     if dialect is None:
-        rows = with_points(rows, model.codec_.schema)
+        rows = with_points(rows, model.codec_.schema, mixed=not args.plain and holds_mixed(args.output))
     write(with_forms(rows, model.codec_.schema.forms), args.output, dialect or PLAIN)
     if args.json:
         names = [str(name) for name in rows.columns]

@@ -39,6 +39,8 @@ class Format:
         Raises ImportError if the packages that the format needs are not installed.
     holds_empty_texts : bool
         Whether it tells empty texts from missing cells.
+    holds_mixed : bool
+        Whether a column may hold numbers and texts.
     options : tuple of str
         The arguments of `missdiff_fast.table.read_table` that no other format takes.
     """
@@ -50,6 +52,7 @@ class Format:
     written_suffixes: tuple[str, ...] = ()
     check: Callable[[], None] | None = None
     holds_empty_texts: bool = False
+    holds_mixed: bool = False
     options: tuple[str, ...] = ()
 
 

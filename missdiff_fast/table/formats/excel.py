@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,11 @@ from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.fields import MISSING_TEXTS
 from missdiff_fast.table.formats.base import Format, require
 from missdiff_fast.table.formats.excel_writing import write
+from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.objects import as_column, as_text
 from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source, refuse_twice
+from missdiff_fast.table.usual_marks import is_usual_mark, warn_of_usual_marks
 
 _EXTRA, _WHAT = "excel", "an Excel file"
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -140,6 +143,26 @@ def _as_number(text: str | None) -> Any:
     return text if numbers is None else numbers[0].item()
 
 
+def _are_limited(values: list[Any]) -> bool:
+    """Whether cells are numbers beside limits such as ``<0.1``, which a fit takes as they are."""
+    kinds = {type(value) for value in values if value is not None}
+    texts = [value.strip() for value in values if isinstance(value, str)]
+    return {str} < kinds <= {str, int, float} and all(map(is_limit, texts))
+
+
+def _without_marks(values: list[Any]) -> tuple[list[Any], dict[str, int]]:
+    """Cells among which texts that usually stand for a missing cell are missing, and these texts with their counts.
+
+    They are left as they are unless all other cells are numbers, dates or limits, of which there are several.
+    """
+    odd = Counter(value.strip() for value in values if isinstance(value, str) and is_usual_mark(value.strip()))
+    rest = [value for value in values if value is not None and not (isinstance(value, str) and value.strip() in odd)]
+    plain = [value for value in rest if not isinstance(value, str)]
+    if not odd or len(set(plain)) < 2 or not all(is_limit(value.strip()) for value in rest if isinstance(value, str)):
+        return values, {}
+    return [None if isinstance(value, str) and value.strip() in odd else value for value in values], dict(odd)
+
+
 def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Reading:
     if options.skip_rows < 0:
         raise argument_error("skip_rows", f"must be 0 or more, got {options.skip_rows}", options.skip_rows)
@@ -163,16 +186,23 @@ def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Rea
         _warn_of_title(names, kept, rows, source)
     columns: dict[Any, pd.Series] = {}
     mixed: dict[str, list[Any]] = {}
+    marks: dict[Any, dict[str, int]] = {}
     for place, name in enumerate(names):
         cells = [row[place] if place < len(row) else _EMPTY for row in kept]
         if str(name).startswith("Unnamed: ") and all(cell.value is None for cell in cells):
             continue
         values = _values(cells, str(name), options)
         as_texts = str(name) in options.string_columns
+        if not as_texts and str(name) not in options.keep_na_columns:
+            values, marks[name] = _without_marks(values)
+        if not as_texts and _are_limited(values):
+            columns[name] = pd.Series(values, dtype=object)
+            continue
         columns[name], differ = as_column([_text(value) for value in values] if as_texts else values)
         if differ or (as_texts and not all(value is None or isinstance(value, str) for value in values)):
             mixed[str(name)] = values
     _warn_of_words(kept, names, source, options)
+    warn_of_usual_marks({name: found for name, found in marks.items() if found}, source)
     return pd.DataFrame(columns), _Cells(mixed)
 
 
@@ -241,4 +271,14 @@ def check() -> None:
     require("openpyxl", _EXTRA, _WHAT)
 
 
-EXCEL = Format("Excel", (".xlsx", ".xlsm"), read, write, (".xlsx",), check, options=("sheet",))
+EXCEL = Format(
+    "Excel",
+    (".xlsx", ".xlsm"),
+    read,
+    write,
+    (".xlsx",),
+    check,
+    holds_empty_texts=False,
+    holds_mixed=True,
+    options=("sheet",),
+)
