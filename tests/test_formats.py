@@ -246,6 +246,33 @@ class TestExcel:
         told = refused(capsys, "plan", tmp_path / "t.csv", "--sheet", "x")
         assert told == "--sheet is for Excel, and t.csv is delimited text: leave out --sheet"
 
+    def test_limits_and_marks_among_numbers(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        import openpyxl
+
+        numbers = [0.05, 1.25, 3, 0.7, 12]
+        cells = [["<0,01" if row % 4 == 0 else numbers[row % 5], "?" if row % 9 == 5 else row % 7] for row in range(80)]
+        path = self.workbook(tmp_path / "t.xlsx", {"s": [["troponin", "n"], *cells]})
+        model = str(tmp_path / "m")
+        assert main(["fit", str(path), "-o", model, *FEW_STEPS]) == 0
+        told = capsys.readouterr().err
+        assert "'?' in 9 cells of column 'n', among numbers or dates, was read as missing" in told
+        assert "column 'troponin' holds '<0,01' in 20 cells: limits of measurement are learnt" in told
+        assert main(["impute", model, str(path), "-o", f"{tmp_path}/i.xlsx"]) == 0
+        filled = list(openpyxl.load_workbook(tmp_path / "i.xlsx").active.iter_rows(min_row=2, values_only=True))
+        assert [new for new, old in zip(filled, cells, strict=True) if old[1] != "?"] == [
+            tuple(row) for row in cells if row[1] != "?"
+        ]
+        assert all(isinstance(row[1], int) for row in filled)
+        for kind in ("xlsx", "csv", "parquet", "sav"):
+            assert main(["sample", model, "-n", "40", "-o", f"{tmp_path}/s.{kind}", "--seed", "1"]) == 0
+        drawn = read_table(tmp_path / "s.xlsx")["troponin"]
+        assert {type(cell) for cell in drawn} <= {str, int, float}
+        assert {cell for cell in drawn if isinstance(cell, str)} == {"<0,01"}
+        expected = ["<0.01" if cell == "<0,01" else f"{cell:g}" for cell in drawn]
+        for kind in ("csv", "parquet", "sav"):
+            texts = read_table(tmp_path / f"s.{kind}", string_columns=["troponin"])["troponin"]
+            assert [text.removesuffix(".0") for text in texts] == expected, kind
+
     @pytest.mark.filterwarnings("ignore:.*xlsx holds")
     def test_ugly_sheets(self, tmp_path: Path) -> None:
         rows: list[list[Any]] = [
@@ -269,11 +296,15 @@ class TestExcel:
         frame = read_table(path, skip_rows=1, skip_lines=[4])
         assert list(frame.columns) == ["id", "crp", "at", "x"]
         assert frame["id"].tolist() == ["007", "12", "13", NO_TEXT]
-        assert frame["crp"].tolist() == ["1.5", "<0.1", "2", NO_TEXT]
+        assert frame["crp"].tolist() == [1.5, "<0.1", 2, None]
         assert frame["at"].dtype == TIME
         assert frame["x"].tolist() == [1, pd.NA, pd.NA, 5]
         marked = read_table(path, skip_rows=1, skip_lines=[4], missing_values=["<0.1", 5])
         assert marked["crp"].dropna().tolist() == [1.5, 2.0]
+        assert read_table(path, skip_rows=1, skip_lines=[4], missing_values=[2])["crp"].dropna().tolist() == [
+            1.5,
+            "<0.1",
+        ]
         assert marked["x"].dropna().tolist() == [1]
         with pytest.raises(ValueError, match="more than once in its first row"):
             read_table(self.workbook(tmp_path / "d.xlsx", {"s": [["a", "a"], [1, 2]]}))

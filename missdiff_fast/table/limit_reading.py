@@ -116,7 +116,11 @@ def with_points(rows: pd.DataFrame, schema: Schema, *, mixed: bool = False) -> p
     """
     result = rows.copy(deep=False)
     for column in schema:
-        if column.censored is not None and column.censored.decimal == "," and not (mixed and column.censored.objects):
+        if (
+            column.censored is not None
+            and column.censored.decimal == ","
+            and not (mixed and column.censored.style is None)
+        ):
             result[column.name] = rows[column.name].map(_with_point, na_action="ignore").astype(rows[column.name].dtype)
     return result
 

@@ -65,6 +65,7 @@ def mark_missing(frame: pd.DataFrame, markers: Markers, string_columns: Collecti
             values = markers.within(key_dtype(column.dtype, family))
         elif holds_text(column.dtype):
             values = [*markers.strings, *(written if str(name) in string_columns else ())]
+            values += markers.numbers if column.dtype == object else ()  # numbers beside limits, as of Excel
         else:
             values = []
         hit = column.isin(values) if len(values) else None

@@ -278,7 +278,6 @@ EXCEL = Format(
     write,
     (".xlsx",),
     check,
-    holds_empty_texts=False,
     holds_mixed=True,
     options=("sheet",),
 )
