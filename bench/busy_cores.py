@@ -48,7 +48,8 @@ def median_step() -> float:
 
 def measure(spins: str, threads: int, others: int) -> float:
     """`median_step` in a process with these spins, beside other programs."""
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    environment = {name: text for name, text in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    environment |= {"OMP_NUM_THREADS": str(threads)}
     environment |= {} if spins == "default" else {"GOMP_SPINCOUNT": spins}
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(others)]
     try:

@@ -94,6 +94,9 @@ int64_t host_mlp_bytes(const MlpCall* call) {
       .bytes;
 }
 
+// A sum as the emulated tensor cores round it.
+float host_toward_zero(double sum) { return toward_zero(sum); }
+
 // Steps of 0 predict.
 void host_mlp(const MlpCall* call) {
   MlpArgs args{};

@@ -75,6 +75,15 @@ def error(result: Tensor, truth: Tensor) -> float:
     return float(torch.dist(result.double(), truth.double()) / truth.double().norm())
 
 
+def test_sums_are_rounded_toward_zero(library: ctypes.CDLL) -> None:
+    library.host_toward_zero.restype = ctypes.c_float
+    above, last = 1 + 2**-23, 1 - 2**-24  # the neighbours of 1 in float32
+    cases = {1 + 2**-24: 1.0, 1 + 3 * 2**-25: 1.0, 2 - 2**-30: 2 - 2**-23, 1 - 2**-30: last, above: above, 0.0: 0.0}
+    for exact, rounded in cases.items():
+        for sign in (1, -1):
+            assert library.host_toward_zero(ctypes.c_double(sign * exact)) == sign * rounded, exact
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_drawn_rows(library: ctypes.CDLL, layout: Layout, precision: str, noise: float) -> None:

@@ -124,6 +124,26 @@ def test_times_of_day_are_learnt_and_stay_times_of_day(tmp_path: Path, kind: str
     assert drawn.between(datetime.time(6), datetime.time(18)).all()
 
 
+@pytest.mark.parametrize("kind", ["parquet", "xlsx", "sav", "dta", "xpt"])
+def test_marks_that_are_times_of_day(tmp_path: Path, kind: str) -> None:
+    times = [datetime.time(7, 30), datetime.time(0), datetime.time(14, 5), datetime.time(0)]
+    write_table(pd.DataFrame({"at": times, "n": [1, 2, 3, 4]}), tmp_path / f"t.{kind}")
+    for mark in ("00:00:00", "0:00"):
+        read = read_table(tmp_path / f"t.{kind}", missing_values=[mark])
+        assert read["at"].isna().tolist() == [False, True, False, True]
+
+
+def test_no_time_of_day_becomes_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Arrow takes what is left of whole days."""
+    times = [datetime.time(row % 24, row % 60) for row in range(ROWS)]
+    write_table(pd.DataFrame({"at": times, "n": np.arange(ROWS) % 7}), tmp_path / "t.parquet")
+    assert main(["fit", f"{tmp_path}/t.parquet", "-o", f"{tmp_path}/m", *FEW_STEPS]) == 0
+    capsys.readouterr()
+    assert main(["sample", f"{tmp_path}/m", "-n", "2", "--given", "at=25:00"]) == 0
+    drawn = pd.read_csv(io.StringIO(capsys.readouterr().out))["at"]
+    assert set(pd.to_timedelta(drawn)) == {pd.Timedelta(hours=25)}
+
+
 @pytest.mark.parametrize("kind", ["xlsx", "sav", "dta", "xpt"])
 def test_times_that_a_file_does_not_hold_are_an_error(tmp_path: Path, kind: str) -> None:
     for cell in (datetime.time(7, 30, 0, 5), datetime.time(7, tzinfo=datetime.timezone.utc)):
@@ -154,6 +174,40 @@ def test_texts_of_dates_in_other_formats_are_those_of_the_fitted_text(tmp_path: 
         seen = table[name].notna()
         assert filled[name][seen].tolist() == table[name][seen].tolist()
         assert filled[name].str.fullmatch(form).all(), filled[name].tolist()
+
+
+def impute_texts(folder: Path, fitted: list[str], texts: list[str], *options: str) -> list[str]:
+    """Fit a text file with a column, and impute a workbook in which it has other texts."""
+    numbers = np.arange(len(fitted)) % 9
+    pd.DataFrame({"d": fitted, "n": numbers}).to_csv(folder / "t.csv", index=False)
+    write_table(pd.DataFrame({"d": texts, "n": numbers[: len(texts)]}), folder / "t.xlsx")
+    assert main(["fit", f"{folder}/t.csv", "-o", f"{folder}/m", *FEW_STEPS, *options]) == 0
+    assert main(["impute", f"{folder}/m", f"{folder}/t.xlsx", "-o", f"{folder}/i.xlsx"]) == 0
+    found: list[str] = read_table(folder / "i.xlsx")["d"].tolist()
+    return found
+
+
+def test_known_texts_of_other_formats_have_the_marks_of_the_model(tmp_path: Path) -> None:
+    days = [f"{1 + row % 28:02}.08.2022" for row in range(ROWS - 1)]
+    filled = impute_texts(tmp_path, [*days, "01.01.1900"], [*days[:5], "01.01.1900"], "--missing-values", "1900-01-01")
+    assert filled[:5] == days[:5]
+    assert filled[5].endswith(".08.2022")
+
+
+def test_usual_marks_among_known_texts_are_filled(tmp_path: Path) -> None:
+    days = [f"{1 + row % 28:02}.08.2022" for row in range(ROWS)]
+    filled = impute_texts(tmp_path, days, [*days[:5], "?"])
+    assert filled[:5] == days[:5]
+    assert filled[5].endswith(".08.2022")
+
+
+def test_known_durations_of_another_form_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = [f"{9 + row % 9}:{row % 60:02}" for row in range(ROWS)]
+    pd.DataFrame({"d": times, "n": np.arange(ROWS) % 9}).to_csv(tmp_path / "t.csv", index=False)
+    write_table(pd.DataFrame({"d": ["0 days 07:01:00", None], "n": [1, 2]}), tmp_path / "t.xlsx")
+    assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", *FEW_STEPS]) == 0
+    capsys.readouterr()
+    assert "column 'd' has string cells" in refused(capsys, "impute", f"{tmp_path}/m", f"{tmp_path}/t.xlsx")
 
 
 def test_parquet_of_other_programs_keeps_whole_numbers_and_decimals(tmp_path: Path) -> None:
@@ -245,6 +299,14 @@ class TestExcel:
         capsys.readouterr()
         told = refused(capsys, "plan", tmp_path / "t.csv", "--sheet", "x")
         assert told == "--sheet is for Excel, and t.csv is delimited text: leave out --sheet"
+
+    def test_the_end_of_the_day_among_times_is_told(self, tmp_path: Path) -> None:
+        """Excel has 24:00 as a date."""
+        rows = [["at"], *([datetime.time(7, row)] for row in range(5)), [datetime.datetime(1900, 1, 1)]]
+        path = self.workbook(tmp_path / "t.xlsx", {"s": rows})
+        told = r"column 'at' holds times of day and 1 date such as '1900-01-01', as which Excel has 24:00"
+        with pytest.warns(UserWarning, match=told):
+            assert read_table(path)["at"].tolist()[-1] == "1900-01-01"
 
     def test_limits_and_marks_among_numbers(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         import openpyxl

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Cells: TypeAlias = Any  # pyarrow.ChunkedArray; pyarrow has no types
+_DAYS = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _OBJECTS = (decimal.Decimal, datetime.time)  # Python's, which pandas keeps as objects
 
 
@@ -67,6 +68,9 @@ def as_arrow(column: pd.Series, kind: pa.DataType) -> Cells:
         own = pa.array(column, from_pandas=True)
         if pa.types.is_time(kind):
             own = own.cast(pa.duration(kind.unit)).cast(pa.int64())
+            # Arrow would take what is left of whole days.
+            if pc.any(pc.or_(pc.less(own, 0), pc.greater_equal(own, _DAYS[kind.unit]))).as_py():
+                raise pa.ArrowInvalid("a time of day lies before or after the day")
             own = own.cast(pa.int32()) if kind.bit_width == 32 else own
         elif pa.types.is_decimal(kind) and pa.types.is_integer(own.type):
             own = own.cast(pa.decimal256(min(kind.precision + 20, 76), 0))

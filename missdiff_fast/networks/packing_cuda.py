@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from itertools import accumulate
 from math import prod
 from typing import cast
@@ -31,6 +31,9 @@ def pack(network: Denoiser, precision: str) -> Tensor:
     then for the cells; each block's up and down, in a narrow network by turns for each pair of panels of the hidden
     layer; the output layer's. Zeros pad the width to one that kernels are compiled for, and the whole to a multiple of
     16 KiB.
+
+    The first call for a network of some sizes copies the order of the weights to the device, so it cannot be part of a
+    CUDA graph.
 
     Examples
     --------
@@ -69,7 +72,7 @@ def _order(
 _order._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-@lru_cache(maxsize=8)
+@cache  # for good: a captured CUDA graph reads these tensors again and again
 def _find_order(
     shapes: tuple[tuple[int, ...], ...], cells: int, precision: str, device: torch.device
 ) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, family_of, holds_text, key_dtype, to_keys, unit_of, zone_of
 from missdiff_fast.table.fields import MISSING_TEXTS
 from missdiff_fast.table.literals import with_room
+from missdiff_fast.table.objects import read_time
 from missdiff_fast.table.text_lines import Lines
 
 _SHOWN = 3
@@ -33,7 +34,10 @@ def _plain_forms(number: int | float) -> list[str]:
 def _marked_instants(column: pd.Series, markers: Markers, form: str = "") -> np.ndarray:
     """Which cells are dates, times or durations that markers write."""
     family, none = family_of(column.dtype), np.zeros(len(column), dtype=bool)
-    if family == "object" and pd.api.types.infer_dtype(column, skipna=True) == "date":
+    kind = pd.api.types.infer_dtype(column, skipna=True) if family == "object" and markers.strings else ""
+    if kind == "time":
+        return column.isin([time for text in markers.strings if (time := read_time(text)) is not None]).to_numpy()
+    if kind == "date":
         family = "date"
     if family not in INSTANTS or not markers.strings:
         return none

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from missdiff_fast.table.date_forms import split, to_nanoseconds
 from missdiff_fast.table.dtypes import text_dtype
 from missdiff_fast.table.literals import EXACT
 
@@ -62,6 +63,21 @@ def times_of_day(frame: pd.DataFrame) -> list[Hashable]:
     """
     objects = ((name, column) for name, column in frame.items() if column.dtype == object)
     return [name for name, column in objects if pd.api.types.infer_dtype(column, skipna=True) == "time"]
+
+
+def read_time(text: str) -> datetime.time | None:
+    """The time of day that a text writes, or None.
+
+    >>> read_time("7:30"), read_time("2:05 PM"), read_time("24:00"), read_time("7")
+    (datetime.time(7, 30), datetime.time(14, 5), None, None)
+    """
+    written = split(text.strip())
+    if written is None or written.style != "time":
+        return None
+    microseconds, rest = divmod(to_nanoseconds(written), 1000)
+    if rest or microseconds >= 86_400_000_000:
+        return None
+    return (datetime.datetime.min + datetime.timedelta(microseconds=microseconds)).time()
 
 
 def without_mixed(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,10 +14,11 @@ import pandas as pd
 from missdiff_fast.errors import argument_error
 from missdiff_fast.table.date_forms import split
 from missdiff_fast.table.date_reading import Texts, read_local_dates
-from missdiff_fast.table.dates import DATE, DURATION, read_dates, write_dates
+from missdiff_fast.table.dates import DATE, DURATION, read_dates, with_forms, write_dates
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.limits import is_limit, read_texts
 from missdiff_fast.table.literals import read_numbers, with_room
+from missdiff_fast.table.marks import mark_missing
 from missdiff_fast.table.odd_texts import looks_numeric
 from missdiff_fast.table.schema import Name
 from missdiff_fast.table.sources import ReadOptions
@@ -116,15 +117,16 @@ def read_text_columns(
     return ReadAgain({**forms, **local}, {name: list(odd) for name, odd in marks.items()})
 
 
-def read_known(frame: pd.DataFrame, forms: Mapping[str, str], source: str) -> tuple[pd.DataFrame, dict[Hashable, str]]:
+def read_known(frame: pd.DataFrame, options: ReadOptions, source: str) -> tuple[pd.DataFrame, dict[Hashable, str]]:
     """Read the columns of texts that are known to hold dates or times of day.
 
     Parameters
     ----------
     frame : DataFrame
         A table that was not read from text. It is not changed.
-    forms : mapping
-        The form that each column is known to have, by name; "" where it has none.
+    options : ReadOptions
+        Of these, ``known_forms`` has the form that each column is known to have, or "", ``date_order`` what stands
+        first where no cell tells it, and ``missing_values`` the values that are missing.
     source : str
         The file's name, for warnings.
 
@@ -138,35 +140,50 @@ def read_known(frame: pd.DataFrame, forms: Mapping[str, str], source: str) -> tu
     Examples
     --------
     >>> frame = pd.DataFrame({"seen": ["27.8.2022", None], "at": ["9:05", "14:30"], "note": ["9:05", "14:30"]})
-    >>> read, found = read_known(frame, {"seen": "DD.MM.YYYY", "at": "hh:mm"}, "t.sav")
+    >>> read, found = read_known(frame, ReadOptions(known_forms={"seen": "DD.MM.YYYY", "at": "hh:mm"}), "t.sav")
     >>> found, read["note"].tolist()
     ({'seen': 'D.M.YYYY', 'at': 'h:mm'}, ['9:05', '14:30'])
     """
+    forms = options.known_forms
     known = [name for name in frame.columns if forms.get(str(name)) and holds_text(frame[name].dtype)]
     if not known:
         return frame, {}
     read = frame.copy(deep=False)
     others = [name for name in frame.columns if name not in known]
-    found = dict(read_text_columns(read, source, options=ReadOptions(known_forms=forms), as_text=others).forms)
+    found = dict(read_text_columns(read, source, options=options, as_text=others).forms)
     for name in known:
         texts = read[name].dropna().unique().tolist() if holds_text(read[name].dtype) else []
-        if all(isinstance(text, str) for text in texts) and (dates := read_dates(texts)) is not None:
+        dates = read_dates(texts) if all(isinstance(text, str) for text in texts) else None
+        if dates is not None and dates[1]:  # durations have no form in which they could be written again
             read[name], found[name] = _taken(read[name], texts, dates[0]), dates[1]
-    return read, found
+    marked = mark_missing(with_forms(read[list(found)].copy(), found), options.markers)
+    return read.assign(**{str(name): marked[name] for name in found}), found
 
 
-def with_texts(frame: pd.DataFrame, written: pd.DataFrame, forms: Mapping[Hashable, str]) -> pd.DataFrame:
-    """The frame with the columns that `read_known` found as texts: as they were written, else in their form.
+def with_texts(
+    frame: pd.DataFrame, written: pd.DataFrame, read: pd.DataFrame, forms: Mapping[Hashable, str]
+) -> pd.DataFrame:
+    """The filled frame with the columns that `read_known` found as texts again.
 
-    >>> frame = pd.DataFrame({"at": pd.to_timedelta(["9:05:00", "14:30:00"])})
-    >>> written = pd.DataFrame({"at": ["9:05", None]})
-    >>> with_texts(frame, written, {"at": "hh:mm"})["at"].tolist()
+    Parameters
+    ----------
+    frame : DataFrame
+        The frame that `read_known` gave, with its missing cells filled.
+    written, read : DataFrame
+        What `read_known` was given, and what it gave: observed cells are as they were written.
+    forms : mapping
+        The columns, with the form of all other cells.
+
+    Examples
+    --------
+    >>> written = pd.DataFrame({"at": ["9:05", "?"]})
+    >>> read, filled = (pd.DataFrame({"at": pd.to_timedelta(["9:05:00", time])}) for time in (None, "14:30:00"))
+    >>> with_texts(filled, written, read, {"at": "hh:mm"})["at"].tolist()
     ['9:05', '14:30']
     """
     frame = frame.copy(deep=False)
     for name, form in forms.items():
-        own = written[name]
-        frame[name] = own.where(own.notna(), write_dates(frame[name], form).astype(object))
+        frame[name] = written[name].where(read[name].notna(), write_dates(frame[name], form).astype(object))
     return frame
 
 

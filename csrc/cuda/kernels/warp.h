@@ -114,14 +114,14 @@ struct Factors {
   float left[kLanes][2][4], right[kLanes][8];
 };
 
-// Tensor cores round sums toward zero.
+// Tensor cores round sums toward zero, after every eight products or more.
 inline float toward_zero(double x) {
   const float nearest = static_cast<float>(x);
   const bool away = __builtin_isfinite(nearest) && __builtin_fabs(static_cast<double>(nearest)) > __builtin_fabs(x);
   return away ? __builtin_nextafterf(nearest, 0.0f) : nearest;
 }
 
-// Adds the products of eight inputs, the panel's first or second half, to sums, as one matrix instruction does.
+// Adds the products of eight inputs, the panel's first or second half, to sums.
 inline void multiply_eight(PerLane<Panel>& sums, const Factors& factors, int half) {
   float a[kPanel][8], b[8][kPanel];
   for (int lane = 0; lane < kLanes; ++lane) {

@@ -64,7 +64,9 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.table.fields import MISSING_TEXTS
     from missdiff_fast.table.frame_writing import PLAIN
     from missdiff_fast.table.limit_reading import with_points
+    from missdiff_fast.table.sources import ReadOptions
     from missdiff_fast.table.text_columns import read_known, with_texts
+    from missdiff_fast.table.text_writing import Rewriter
 
     if args.draws is None:
         outputs = [args.output]
@@ -100,7 +102,8 @@ def run(args: argparse.Namespace) -> None:
             "they are"
         )
     # Other formats than text may have dates as texts where the table of fit had dates.
-    read, of_texts = read_known(table, forms, args.data.name)
+    options = ReadOptions(known_forms=forms, date_order=args.date_order, missing_values=marks)
+    read, of_texts = (table, {}) if isinstance(rewriter, Rewriter) else read_known(table, options, args.data.name)
     if args.draws is None:
         tables = [model.impute(read)]
     else:
@@ -109,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
     dialect = None if args.plain else model.dialect_
     left = tables[0].isna().sum()
     for filled, output in zip(tables, outputs, strict=True):
-        filled = with_texts(filled, table, of_texts)
+        filled = with_texts(filled, table, read, of_texts)
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
         filled = with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)})
         filled = with_points(filled, model.codec_.schema) if args.plain else filled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import warnings
 from collections import Counter
@@ -150,6 +151,20 @@ def _are_limited(values: list[Any]) -> bool:
     return {str} < kinds <= {str, int, float} and all(map(is_limit, texts))
 
 
+def _warn_of_ends_of_days(values: list[Any], name: object, source: str) -> None:
+    """Warn of dates that make text of a column of times of day."""
+    dates = [value for value in values if isinstance(value, datetime.datetime)]
+    if not dates or not any(isinstance(value, datetime.time) for value in values):
+        return
+    several = "s" * (len(dates) > 1)
+    problem = (
+        f"{source}: column {name!r} holds times of day and {len(dates):,} date{several} such as {as_text(dates[0])!r}, "
+        "as which Excel has 24:00 and later times: it is left as text"
+    )
+    remedy = Do("write 24:00 as 00:00 of the next day, or all cells as durations ([h]:mm)")
+    warn(DataWarning("dates", problem, columns=[str(name)], value=as_text(dates[0]), remedy=remedy, joint="; "))
+
+
 def _without_marks(values: list[Any]) -> tuple[list[Any], dict[str, int]]:
     """Cells among which texts that usually stand for a missing cell are missing, and these texts with their counts.
 
@@ -199,6 +214,8 @@ def _as_frame(rows: list[list[_Cell]], source: str, options: ReadOptions) -> Rea
             columns[name] = pd.Series(values, dtype=object)
             continue
         columns[name], differ = as_column([_text(value) for value in values] if as_texts else values)
+        if differ:
+            _warn_of_ends_of_days(values, name, source)
         if differ or (as_texts and not all(value is None or isinstance(value, str) for value in values)):
             mixed[str(name)] = values
     _warn_of_words(kept, names, source, options)

@@ -58,7 +58,7 @@ def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
     """A column of the file: whole numbers as integers, empty texts and marks as missing, labelled codes as category."""
     if holds_text(column.dtype):
         # These files have no other missing texts than empty ones.
-        cells = [None if cell == "" or pd.isna(cell) else _to_milliseconds(cell) for cell in column.tolist()]
+        cells = [None if cell == "" or pd.isna(cell) else cell for cell in column.tolist()]
         column = as_column(cells)[0]
     elif column.dtype == np.float64:
         seen = column.dropna()
@@ -70,14 +70,6 @@ def _as_read(column: pd.Series, labels: dict[Any, str]) -> pd.Series:
     if codes and len(labels) > 1 and set(codes) <= set(labels):
         return column.astype(pd.CategoricalDtype(pd.Index(sorted(codes))))
     return column
-
-
-def _to_milliseconds(cell: Any) -> Any:
-    """A time of day as it was before it was stored in seconds as float64; any other cell as it is."""
-    if not isinstance(cell, datetime.time):
-        return cell
-    milliseconds = round(cell.microsecond / 1000)
-    return cell.replace(microsecond=1000 * milliseconds) if milliseconds < 1000 else cell
 
 
 class _Labels(AsRead):
