@@ -176,6 +176,34 @@ def test_texts_of_dates_in_other_formats_are_those_of_the_fitted_text(tmp_path: 
         assert filled[name].str.fullmatch(form).all(), filled[name].tolist()
 
 
+@pytest.mark.parametrize("fitted", [",", "."])
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet"])
+def test_limits_with_another_decimal_mark_than_in_fit(tmp_path: Path, fitted: str, kind: str) -> None:
+    """A system exports text with its own decimal mark, and workbooks with numbers."""
+    other = "." if fitted == "," else ","
+    plain = [f"{0.7 + row % 17 / 10:.1f}" if row % 4 else "<0.6" for row in range(ROWS)]
+    lines = [f"{'' if row % 9 == 2 else cell};{row % 7}\n" for row, cell in enumerate(plain)]
+    (tmp_path / "t.csv").write_text("crp;n\n" + "".join(lines).replace(".", fitted))
+    assert main(["fit", f"{tmp_path}/t.csv", "-o", f"{tmp_path}/m", *FEW_STEPS]) == 0
+    if kind == "csv":
+        (tmp_path / "o.csv").write_text("crp;n\n" + "".join(lines).replace(".", other))
+    else:
+        cells: list[Any] = [None if row % 9 == 2 else cell.replace(".", other) for row, cell in enumerate(plain)]
+        if kind == "xlsx":
+            cells = [float(one.replace(",", ".")) if one and "<" not in one else one for one in cells]
+        numbers = np.arange(ROWS) % 7
+        write_table(pd.DataFrame({"crp": pd.Series(cells, dtype=object), "n": numbers}), tmp_path / f"o.{kind}")
+    assert main(["impute", f"{tmp_path}/m", f"{tmp_path}/o.{kind}", "-o", f"{tmp_path}/i.{kind}"]) == 0
+    before, after = (
+        read_table(tmp_path / f"{name}.{kind}", string_columns=["crp"] if kind == "csv" else ())["crp"] for name in "oi"
+    )
+    assert after.notna().all()
+    assert after[before.notna()].tolist() == before.dropna().tolist()
+    texts = [cell for cell in after if isinstance(cell, str)]
+    assert texts
+    assert not any(fitted in text for text in texts), texts
+
+
 def impute_texts(folder: Path, fitted: list[str], texts: list[str], *options: str) -> list[str]:
     """Fit a text file with a column, and impute a workbook in which it has other texts."""
     numbers = np.arange(len(fitted)) % 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -86,6 +87,11 @@ def read_objects(series: pd.Series, markers: Markers, limits: Limits, decimal: s
     return ColumnCells("float", keys, missing | markers.match(keys, "float"), censored=censored)
 
 
+def has_numbers(column: pd.Series) -> bool:
+    """Whether a column of objects has numbers beside texts."""
+    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed")
+
+
 def odd_text(cells: pd.Series) -> str:
     """The first text among cells that is no limit; the first text if all are."""
     texts = [cell for cell in cells if isinstance(cell, str)]
@@ -121,7 +127,23 @@ def with_points(rows: pd.DataFrame, schema: Schema, *, mixed: bool = False) -> p
             and column.censored.decimal == ","
             and not (mixed and column.censored.style is None)
         ):
-            result[column.name] = rows[column.name].map(_with_point, na_action="ignore").astype(rows[column.name].dtype)
+            result[column.name] = rows[column.name].map(_with_mark, na_action="ignore").astype(rows[column.name].dtype)
+    return result
+
+
+def with_marks_of(rows: pd.DataFrame, given: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Rows in which the texts of numbers and limits have the decimal mark that they have in another table."""
+    result = rows.copy(deep=False)
+    for column in schema:
+        if column.censored is None or column.name not in given or not holds_text(given[column.name].dtype):
+            continue
+        texts = "".join(text for text in given[column.name].dropna().unique() if isinstance(text, str))
+        learnt = column.censored.decimal
+        other = "." if learnt == "," else ","
+        if other in texts and learnt not in texts:
+            own = rows[column.name]
+            changed = own.map(partial(_with_mark, old=learnt, new=other), na_action="ignore")
+            result[column.name] = changed.astype(own.dtype)
     return result
 
 
@@ -138,9 +160,9 @@ def limits_with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame
             continue
         found = read_texts([text.strip() for text in texts], decimal)
         if found is not None and found.are_censored():
-            result[name] = frame[name].map(_with_point, na_action="ignore").astype(frame[name].dtype)
+            result[name] = frame[name].map(_with_mark, na_action="ignore").astype(frame[name].dtype)
     return result
 
 
-def _with_point(cell: object) -> object:
-    return cell.replace(",", ".") if isinstance(cell, str) else cell
+def _with_mark(cell: object, old: str = ",", new: str = ".") -> object:
+    return cell.replace(old, new) if isinstance(cell, str) else cell

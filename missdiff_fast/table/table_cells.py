@@ -14,7 +14,7 @@ from missdiff_fast.remedies import Convert, Do, Drop
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
 from missdiff_fast.table.dates import is_day_or_time
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
-from missdiff_fast.table.limit_reading import Limits, decimal_of
+from missdiff_fast.table.limit_reading import Limits, decimal_of, has_numbers
 from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.progress import column_bar
@@ -173,7 +173,12 @@ def read_learnt(
         parse = "never" if column.family == "string" else "always" if column.parsed else "auto"
         unit = unit_of(column.dtype, column.family) if column.family in INSTANTS else None
         if column.censored is not None:
-            return read_cells(series, markers, parse="never", limits="learnt", decimal=column.censored.decimal)
+            # The table may have another decimal mark than that of fit.
+            own = decimal_of(frame) or (None if has_numbers(series) else column.censored.decimal)
+            cells = read_cells(series, markers, parse="never", limits="learnt", decimal=own)
+            if cells.family == "string":
+                cells = read_cells(series, markers, parse="never", limits="learnt")
+            return cells
         return read_cells(series, markers, parse=parse, unit=unit)
 
     cells = TableCells(frame, columns, *_read_columns(columns, read, len(frame), verbose), markers)

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.table.dates import forms_of, with_forms
     from missdiff_fast.table.fields import MISSING_TEXTS
     from missdiff_fast.table.frame_writing import PLAIN
-    from missdiff_fast.table.limit_reading import with_points
+    from missdiff_fast.table.limit_reading import with_marks_of, with_points
     from missdiff_fast.table.sources import ReadOptions
     from missdiff_fast.table.text_columns import read_known, with_texts
     from missdiff_fast.table.text_writing import Rewriter
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
     dialect = None if args.plain else model.dialect_
     left = tables[0].isna().sum()
     for filled, output in zip(tables, outputs, strict=True):
-        filled = with_texts(filled, table, read, of_texts)
+        filled = with_marks_of(with_texts(filled, table, read, of_texts), table, model.codec_.schema)
         filled = pd.concat([filled, frame[kept]], axis=1)[list(frame.columns)] if kept else filled
         filled = with_forms(filled, {**model.codec_.schema.forms, **forms_of(frame)})
         filled = with_points(filled, model.codec_.schema) if args.plain else filled
