@@ -494,6 +494,14 @@ class TestReadstat:
             write_table(read, tmp_path / f"o{name}")
             pd.testing.assert_frame_equal(read_table(tmp_path / f"o{name}"), read)
 
+    def test_times_of_more_than_a_day_are_durations(self, tmp_path: Path) -> None:
+        seconds = pd.DataFrame({"at": [27_000.25, 90_000, None], "within": [27_000, 86_399.5, None], "n": [1.0, 2, 3]})
+        for kind, write in (("sav", pyreadstat.write_sav), ("xpt", pyreadstat.write_xport)):
+            write(seconds, tmp_path / f"t.{kind}", variable_format=dict.fromkeys(("at", "within"), "TIME12"))
+            read = read_table(tmp_path / f"t.{kind}")
+            assert read["at"].tolist()[:2] == [pd.Timedelta(seconds=27_000.25), pd.Timedelta(hours=25)]
+            assert read["within"].tolist()[:2] == [datetime.time(7, 30), datetime.time(23, 59, 59, 500_000)]
+
     @pytest.mark.parametrize("kind", ["sav", "dta", "xpt"])
     def test_what_they_can_not_hold_is_an_error(self, tmp_path: Path, kind: str) -> None:
         cells: dict[str, object] = {

@@ -19,9 +19,10 @@ from missdiff_fast.table.dates import as_text
 from missdiff_fast.table.dtypes import family_of, holds_text
 from missdiff_fast.table.formats.base import OTHER_FILE, Format, check_time, require, unheld
 from missdiff_fast.table.literals import EXACT
-from missdiff_fast.table.objects import as_column
+from missdiff_fast.table.objects import as_column, times_of_day
 from missdiff_fast.table.sources import AsRead, Reading, ReadOptions, Source
 
+_DAY = 86_400  # seconds
 _EXTRA, _WHAT = "stats", "a file of SAS, SPSS or Stata"
 _READERS = {
     ".sas7bdat": "read_sas7bdat",
@@ -43,6 +44,13 @@ def read(source: Source, options: ReadOptions) -> Reading:
     with source.open() as stream:
         try:
             frame, notes = reader(stream, **arguments)
+            times = [] if source.suffix == ".dta" else times_of_day(frame)
+            if times:  # of longer ones pyreadstat gives what is left of whole days
+                stream.seek(0)
+                seconds, _ = reader(stream, usecols=times, disable_datetime_conversion=True, **arguments)
+                for name in times:
+                    if not seconds[name].dropna().between(0, _DAY, inclusive="left").all():
+                        frame[name] = pd.to_timedelta(seconds[name].round(6), unit="s")
         except UnicodeDecodeError as error:
             problem = f"{source.name} holds text that is not in the encoding that it names ({error})"
             raise DataError("encoding", problem, value=options.encoding, remedy=Give("encoding")) from error
