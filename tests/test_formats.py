@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 import shlex
 import sqlite3
 import sys
@@ -222,11 +223,14 @@ def test_known_texts_of_other_formats_have_the_marks_of_the_model(tmp_path: Path
     assert filled[5].endswith(".08.2022")
 
 
-def test_usual_marks_among_known_texts_are_filled(tmp_path: Path) -> None:
+def test_usual_marks_among_known_texts_are_filled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     days = [f"{1 + row % 28:02}.08.2022" for row in range(ROWS)]
     filled = impute_texts(tmp_path, days, [*days[:5], "?"])
     assert filled[:5] == days[:5]
     assert filled[5].endswith(".08.2022")
+    capsys.readouterr()
+    assert main(["impute", f"{tmp_path}/m", f"{tmp_path}/t.xlsx", "-o", f"{tmp_path}/i.xlsx", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"][0] == {"column": "d", "filled": 1, "left": 0}
 
 
 def test_known_durations_of_another_form_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

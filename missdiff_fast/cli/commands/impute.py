@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
         filled = with_points(filled, model.codec_.schema) if args.plain else filled
         rewrite(filled, output, rewriter, as_written=kept, keep_missing=True, dialect=dialect or PLAIN)
     if args.json:
-        holes = table.isna().sum()
+        holes = read.isna().sum()
         columns = [{"column": name, "filled": holes[name] - left[name], "left": left[name]} for name in table.columns]
         print_json({"outputs": [str(output) for output in outputs], "rows": len(frame), "columns": columns})
 
