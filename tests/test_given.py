@@ -11,7 +11,7 @@ from frames import encode, fit_codec
 
 from missdiff_fast.cli.given import parse_given
 from missdiff_fast.table import Codec, Column
-from missdiff_fast.table.given import read_given_dates
+from missdiff_fast.table.given import in_learnt_dtypes, read_given_dates
 
 FRAME = pd.DataFrame(
     {
@@ -128,3 +128,13 @@ def test_texts_for_dates_of_iso_8601_in_python() -> None:
         read_given_dates(pd.DataFrame({"seen": ["05/06/2022"]}), [column])
     kept = read_given_dates(pd.DataFrame({"seen": ["?", "2022-08-27"]}), [column], ["?"])
     assert kept["seen"].tolist() == ["?", pd.Timestamp("2022-08-27")]
+
+
+@pytest.mark.parametrize("form", ["0000-00-00", "DD.MM.YYYY"])
+@pytest.mark.parametrize("text", ["9999-12-31", "31.12.9999", "1500-01-01 10:00"])
+def test_a_date_out_of_reach_is_told_as_such(form: str, text: str) -> None:
+    column = Column("seen", "continuous", np.dtype("M8[ns]"), "datetime", form=form)
+    with pytest.raises(ValueError, match=r"column 'seen' can't be held by its dtype datetime64\[ns\]: give one that"):
+        in_learnt_dtypes(read_given_dates(pd.DataFrame({"seen": [text]}), [column]), [column])
+    with pytest.raises(TypeError, match="'2022-02-31' of column 'seen' is no date or time"):
+        read_given_dates(pd.DataFrame({"seen": ["2022-02-31"]}), [column])

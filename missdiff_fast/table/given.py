@@ -13,7 +13,7 @@ from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast.errors import DataError, DataTypeError
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.date_writing import example, is_local, read_as, read_unambiguous
-from missdiff_fast.table.dates import read_dates
+from missdiff_fast.table.dates import DATE, read_dates
 from missdiff_fast.table.dtypes import holds_text, with_columns
 from missdiff_fast.table.schema import Column, check_frame
 
@@ -162,8 +162,16 @@ def _from_text(cell: object, form: str) -> object:
     plain = read_dates([text])
     if plain is not None:
         return plain[0].iloc[0]
-    other = None if form.startswith("h") else read_unambiguous(text, form)
+    other = None if form.startswith("h") else read_unambiguous(text, form) or _far_date(text)
     return cell if other is None else other
+
+
+def _far_date(text: str) -> pd.Timestamp | None:
+    """The date in ISO 8601 that no column of nanoseconds holds, which `in_dtype` refuses; None if there is none."""
+    try:
+        return pd.Timestamp(text) if DATE.fullmatch(text) else None
+    except ValueError:  # no such day
+        return None
 
 
 def _of_family(column: pd.Series, learnt: Column) -> pd.Series:
