@@ -172,6 +172,33 @@ def test_few_cells_that_make_text_of_a_column_of_dates_are_told(
 def test_a_date_among_numbers_is_told(read: Read) -> None:
     _, (told,) = read({"x": ["1.5", "2.5", "3", "2022-08-27"], "n": list("1234")})
     assert told.startswith("t.csv holds '2022-08-27' in 1 cell of column 'x': ")
+    assert "if they stand for missing cells, leave the cells of '2022-08-27' empty" in told
+    assert "missing_values" not in told
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd", "others"),
+    [
+        (["27.8.2022", "2.9.2022", "3.9.2022"], "2022-08-30", ["2022-08-30", "2022-09-02", "2022-09-03", "2022-09-04"]),
+        (["2022-08-27", "2022-09-02", "2022-09-03"], "30.8.2022", ["30.8.2022", "2.9.2022", "3.9.2022", "4.9.2022"]),
+        (["27.8.2022", "2.9.2022", "3.9.2022"], "14:05", ["14:05", "9:05", "10:30", "11:45"]),
+        (
+            ["2022-08-27 10:00Z", "2022-09-02 10:00Z", "2022-09-03 10:00Z"],
+            "2022-08-30 10:00",
+            ["2022-08-30 10:00", "2022-09-02 10:00", "2022-09-03 10:00", "2022-09-04 10:00"],
+        ),
+    ],
+)
+def test_no_date_or_time_is_to_be_a_mark_that_empties_true_cells(
+    read: Read, cells: list[str], odd: str, others: list[str]
+) -> None:
+    columns = {"d": [*cells, odd], "e": others}
+    _, told = read(columns)
+    (about,) = (text for text in told if "column 'd'" in text)
+    assert "missing_values" not in about
+    assert f"leave the cells of '{odd}' empty" in about or "if it stands for a missing cell, leave it empty" in about
+    assert read(columns, missing_values=[odd])[0]["e"].isna().sum() == 1, "what naming it would do"
+    assert read({"d": [*cells, ""], "e": others})[0].isna().sum().tolist() == [1, 0]
 
 
 def test_the_end_of_a_day_is_told(read: Read) -> None:

@@ -12,7 +12,7 @@ from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.date_forms import SECOND, Written, find_form, split, to_iso, to_nanoseconds, unpadded_alike
 from missdiff_fast.table.date_writing import order_of, style_of
 from missdiff_fast.table.dates import parse_dates
-from missdiff_fast.table.odd_texts import MOST_NAMED, listed
+from missdiff_fast.table.odd_texts import MOST_NAMED, as_missing, listed
 from missdiff_fast.table.schema import Name
 
 _SHOWN = 3
@@ -210,9 +210,7 @@ def _tell_forms(name: Name, most: Mapping[str, int], others: Mapping[str, int], 
         _tell(f"{source}: {_columns([name])} {what}: {_left([name])}", [name], [Do("write them in one form")])
         return
     problem = f"{source}: column {name!r} holds {listed(others)} among dates or times such as {first!r}"
-    remedies: list[Remedy] = [Do("write all in one form")]
-    remedies.append(Pass("missing_values", list(others), goal="name them,", when="if they stand for missing cells"))
-    _tell(f"{problem}: {_left([name])}", [name], remedies)
+    _tell(f"{problem}: {_left([name])}", [name], [Do("write all in one form"), *as_missing(list(others))])
 
 
 def _tell(problem: str, columns: Mapping[Name, object] | Sequence[Name], remedies: Sequence[Remedy]) -> None:

@@ -15,10 +15,11 @@ from missdiff_fast.table.dates import DATE
 from missdiff_fast.table.dtypes import holds_text
 from missdiff_fast.table.label_lines import warn_of_label_lines
 from missdiff_fast.table.limit_reading import decimal_of
-from missdiff_fast.table.literals import find_unheld
+from missdiff_fast.table.literals import find_unheld, marks_dates
 from missdiff_fast.table.odd_texts import (
     MOST_NAMED,
     SHOWN,
+    as_missing,
     by_text,
     has_note,
     is_mark,
@@ -30,7 +31,6 @@ from missdiff_fast.table.odd_texts import (
 from missdiff_fast.table.schema import Name
 
 _CATEGORIES = "such texts are categories, and so are the numbers or dates beside them"
-_MOST_GIVEN = 30  # texts that one remedy names
 
 
 def warn_of_header(frame: pd.DataFrame, source: str) -> None:
@@ -95,14 +95,7 @@ def _few_texts(found: Mapping[Any, dict[str, int]], source: str) -> DataWarning:
     places = by_text(found)
     often = list(places)
     problem = f"{source} holds {listed_with_columns(places)}: {_CATEGORIES}"
-    missing = "if they stand for missing cells"
-    remedies: list[Remedy] = []
-    named = [text for text in often if not looks_numeric(text)][:_MOST_GIVEN]
-    if named:
-        remedies.append(Pass("missing_values", named, goal="name them,", when=missing))
-    if numbers := [text for text in often if looks_numeric(text)]:  # as missing values they would empty other columns
-        shown = " and ".join(map(repr, numbers[:SHOWN])) + (" and the like" if len(numbers) > SHOWN else "")
-        remedies.append(Do(f"leave the cells of {shown} empty", when=missing))
+    remedies = as_missing(often)
     if any(map(has_note, often)):
         limits = "if they are limits or notes"
         remedies.append(Do("write numbers in their place, such as the limit or half of it", when=limits))
@@ -144,7 +137,11 @@ def warn_of_unheld(frame: pd.DataFrame, source: str, decimal: str) -> None:
             remedies: list[Remedy] = [Do("mend them" if several else "mend it")]
             if any("24:00" in text for text in cells):
                 remedies.append(Do("write 24:00 as 00:00 of the next day", when="if it ends a day"))
-            if len(cells) <= MOST_NAMED:
+            if any(map(marks_dates, cells)):
+                remedies.append(
+                    Do("leave them empty" if several else "leave it empty", when="if it stands for a missing cell")
+                )
+            elif len(cells) <= MOST_NAMED:
                 goal = f"have {'them' if several else 'it'} count as missing,"
                 remedies.append(Pass("missing_values", cells, goal=goal))
             if "whole" in kind:

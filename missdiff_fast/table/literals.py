@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from missdiff_fast.table.date_forms import split, to_iso
-from missdiff_fast.table.dates import DATE, are_partly_zoned, has_zone, parse_dates
+from missdiff_fast.table.dates import DATE, are_partly_zoned, has_zone, parse_dates, read_dates
 
 EXACT = 2**53  # from here on float64 cannot represent all whole numbers
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -89,6 +89,18 @@ def _is_any_date(text: str) -> bool:
     """Whether a text is a date in one of the orders that it may have."""
     written = split(text)
     return written is not None and not parse_dates([to_iso(written, one) for one in written.orders()]).isna().all()
+
+
+def marks_dates(text: str) -> bool:
+    """Whether a text, given as a missing value, is one in every column of dates or times of day that can hold it.
+
+    >>> marks_dates("30.8.2022"), marks_dates("14:05"), marks_dates("31.02.2022"), marks_dates("9999-12-31")
+    (True, True, False, False)
+    """
+    written = split(text)
+    if written is None:
+        return read_dates([text]) is not None
+    return written.style == "time" or (not written.is_short and _is_any_date(text))
 
 
 def large_number(text: str) -> int | float | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from missdiff_fast.remedies import Do, Pass, Remedy
 from missdiff_fast.table.date_forms import is_date_or_time
 from missdiff_fast.table.dates import DATE, DURATION
 from missdiff_fast.table.limits import is_limit, read_texts
+from missdiff_fast.table.literals import marks_dates
 from missdiff_fast.table.schema import Name
 
 MOST_NAMED = 12  # a column of more such texts is not mended by naming each
 SHOWN = 3
+_MOST_GIVEN = 30  # texts that one remedy names
 _NUMBER = r"[+-]?(\d+[.,]?\d*|[.,]\d+)(e[+-]?\d+)?"
 _IS_NUMBER = re.compile(_NUMBER, re.IGNORECASE)
 _RATIO = re.compile(r"\d+:\d+", re.ASCII)
@@ -140,6 +143,25 @@ def listed_with_columns(places: Mapping[str, Mapping[Name, int]]) -> str:
         columns = f"column {names}" if len(counts) == 1 else f"{len(counts)} columns ({names})"
         each.append(f"{text!r} in {in_cells(sum(counts.values()))} of {columns}")
     return "; ".join(each) + (f"; and {len(places) - SHOWN} more" if len(places) > SHOWN else "")
+
+
+def as_missing(texts: Sequence[str]) -> list[Remedy]:
+    """How to have cells with these texts missing: by naming those that empty no cells of other columns.
+
+    >>> print(*as_missing(["later", "14:05"]), sep="; ")
+    if they stand for missing cells, name them, missing_values=['later']; if they stand for missing cells, leave the \
+cells of '14:05' empty
+    """
+    missing = "if they stand for missing cells"
+    remedies: list[Remedy] = []
+    # As missing values of the table, numbers, dates and times would empty cells of other columns.
+    others = [text for text in texts if looks_numeric(text) or marks_dates(text)]
+    if named := [text for text in texts if text not in others][:_MOST_GIVEN]:
+        remedies.append(Pass("missing_values", named, goal="name them,", when=missing))
+    if others:
+        shown = " and ".join(map(repr, others[:SHOWN])) + (" and the like" if len(others) > SHOWN else "")
+        remedies.append(Do(f"leave the cells of {shown} empty", when=missing))
+    return remedies
 
 
 def in_cells(count: int) -> str:
