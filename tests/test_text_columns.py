@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from missdiff_fast.table import read_table, write_table
 from missdiff_fast.table.date_reading import Texts, read_local_dates
 from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.dtypes import holds_text
+from missdiff_fast.table.text_lines import Lines
 
 Read = Callable[..., tuple[pd.DataFrame, list[str]]]
 
@@ -238,6 +240,67 @@ def test_marks_that_no_cell_has_are_told(read: Read) -> None:
     assert read(columns, missing_values=["99", 99])[1] == [
         "t.csv: no cell is '99', given as a missing value: write it as the cells have it"
     ]
+
+
+@pytest.mark.parametrize("separator", ["~", "^", ":", "]", "-", ",", ";", r"\s+"])
+def test_marks_are_found_between_any_separators(tmp_path: Path, separator: str) -> None:
+    sign = " " if separator == r"\s+" else separator
+    mark = 9 if separator == "-" else -9
+    rows = [("a", "b"), (str(mark), "x"), ("3", "?"), ("4.5", "y")]
+    (tmp_path / "t.csv").write_text("".join(f"{sign.join(row)}\n" for row in rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame = read_table(tmp_path / "t.csv", separator=separator, missing_values=[mark, str(mark), "?"])
+    assert frame.isna().to_numpy().tolist() == [[True, False], [False, True], [False, False]]
+
+
+@pytest.mark.parametrize(
+    ("cell", "mark"),
+    [
+        ("1e3", "1000"),
+        ("1E3", "1e3"),
+        ("1000", "1e3"),
+        ("-1.50E+03", "-1500"),
+        ("-.15e4", "-1500.0"),
+        ("100e-1", "10"),
+        (".5", "0.5"),
+        ("-0.50", "-.5"),
+        ("5e-1", ".5"),
+        ("0e5", "0"),
+        (".0", "0.0"),
+        ("+7.0", "7"),
+    ],
+)
+def test_marks_that_write_a_number_otherwise_are_found(read: Read, cell: str, mark: str) -> None:
+    frame, told = read({"a": [cell, "2.25", "3"], "n": list("456")}, missing_values=[mark])
+    assert (frame["a"].isna().tolist(), told) == ([True, False, False], [])
+    frame, told = read({"a": [cell, "2.25", "3"], "n": list("456")}, missing_values=[mark, float(mark)])
+    assert (frame["a"].isna().tolist(), told) == ([True, False, False], [])
+    (told,) = read({"a": ["2.25", "3"], "n": [f"{cell}1", "x"]}, missing_values=[mark])[1]
+    assert told.startswith(f"t.csv: no cell is {mark!r}, given as a missing value")
+
+
+def test_marks_that_write_the_number_of_cells_that_stay_are_told(read: Read) -> None:
+    for cells, mark in ((["1000", "3"], "1e3"), (["1e3", "x"], "1000"), ([".5", "x"], "0.5")):
+        frame, told = read({"a": cells, "n": ["4", "5"]}, missing_values=[mark])
+        assert frame["a"].astype(str).tolist() == cells
+        assert f"t.csv: no cell is {mark!r}, given as a missing value: write it as the cells have it" in told
+    # The parser has removed the cell of one column, so that the mark is not idle.
+    assert read({"a": ["1000", "3"], "b": ["1e3", "2.5"]}, missing_values=["1e3"])[1] == []
+    assert read({"a": ["1000", "3"], "b": ["1000.0", "2.5"]}, missing_values=["1e3"])[1] == []
+
+
+def test_a_mark_as_text_and_number_is_looked_for_once(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, find = list[str](), Lines.find
+
+    def note(lines: Lines, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+        asked.append(pattern.pattern.decode())
+        return find(lines, pattern)
+
+    monkeypatch.setattr(Lines, "find", note)
+    (told,) = read({"a": ["1.5", "3"], "n": ["4", "5"]}, missing_values=["-9", -9, -9.0])[1]
+    assert "no cell is '-9'" in told
+    assert (len(asked), len(set(asked))) == (2, 2), "as it is written, and by its value"
 
 
 def test_marks_of_a_model_need_no_cell(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,10 +181,10 @@ def read_written(path: str | os.PathLike[str] | IO[bytes], options: ReadOptions,
     kind, markers = check_options(source, options), options.markers
     frame, written = kind.read(source, options)
     if markers.strings or markers.numbers:
-        lines = written().lines if kind is TEXT and callable(written) else None
-        if lines is not None or source.suffix in _UNMARKED:
+        file = written() if kind is TEXT and callable(written) else None
+        if file is not None or source.suffix in _UNMARKED:
             quiet, as_text = options.quiet_marks, options.string_columns
-            warn_of_idle_marks(frame, markers, source.name, lines=lines, quiet=quiet, string_columns=as_text)
+            warn_of_idle_marks(frame, markers, source.name, file=file, quiet=quiet, string_columns=as_text)
     if kind is not TEXT:
         frame = mark_missing(frame, markers, options.string_columns)
         unnamed = [name for name in frame.columns if str(name) not in options.string_columns]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -14,14 +15,13 @@ from missdiff_fast.remedies import Do
 from missdiff_fast.table.cells import Markers
 from missdiff_fast.table.dates import forms_of
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, family_of, holds_text, key_dtype, to_keys, unit_of, zone_of
-from missdiff_fast.table.fields import MISSING_TEXTS
-from missdiff_fast.table.literals import with_room
+from missdiff_fast.table.fields import MISSING_TEXTS, WrittenTable
+from missdiff_fast.table.literals import large_number, with_room
 from missdiff_fast.table.objects import read_time
-from missdiff_fast.table.text_lines import Lines
+from missdiff_fast.table.odd_texts import looks_numeric
+from missdiff_fast.table.text_rows import WHITESPACE
 
 _SHOWN = 3
-_AROUND = r"\s,;|\"'"  # what may be around a cell
-_DIGITS = re.compile(r"([+-]?)(\d+)(?:\.(\d*))?", re.ASCII)
 
 
 def _plain_forms(number: int | float) -> list[str]:
@@ -83,7 +83,7 @@ def warn_of_idle_marks(
     markers: Markers,
     source: str,
     *,
-    lines: Lines | None = None,
+    file: WrittenTable | None = None,
     quiet: Collection[object] = (),
     string_columns: Collection[str] = (),
 ) -> None:
@@ -97,8 +97,8 @@ def warn_of_idle_marks(
         The missing values.
     source : str
         The file's name.
-    lines : Lines, optional
-        The text of the file, from whose cells the reader has removed the missing values that are texts.
+    file : WrittenTable, optional
+        The cells as the file has them, of which the parser has removed the missing values that are texts.
     quiet : collection
         Missing values of which nothing is told, as those that a model has from its own table.
     string_columns : collection of str
@@ -116,7 +116,7 @@ def warn_of_idle_marks(
     holes = int(frame.isna().to_numpy().sum())
 
     def is_idle(*values: str | float) -> bool:
-        if lines is not None and any(lines.holds(_as_cell(text)) for value in values for text in _spellings(value)):
+        if file is not None and _has_cells(file, values, frame):
             return False
         marked = mark_missing(frame.copy(deep=False), Markers.of(values), string_columns)
         return int(marked.isna().to_numpy().sum()) == holes
@@ -139,17 +139,72 @@ def _numbers_of(text: str, numbers: Collection[int | float]) -> list[int | float
         return []
 
 
-def _spellings(value: str | float) -> list[str]:
-    return [value] if isinstance(value, str) else _plain_forms(value)
+def _has_cells(file: WrittenTable, values: Collection[str | float], frame: pd.DataFrame) -> bool:
+    """Whether cells of a file have a missing value, given as a text, as a number or as both.
+
+    The parser removes cells that are written as a text is, and in columns of decimal numbers those of its value too,
+    such as ``1e3`` for ``1000``: then the file has more cells of the value than the frame. Numbers are removed later.
+    """
+    texts = [value for value in values if isinstance(value, str)]
+    if any(next(file.lines.find(_literal(text, file.separator)), None) for text in texts):
+        return True
+    later = len(texts) < len(values) or any(large_number(text) is not None for text in texts)
+    for number in {number for number in map(_number_of, values) if number is not None}:
+        if next(_cells_of(number, file), None) is None:
+            continue
+        left = 0 if later else _count(number, frame)
+        if left == 0 or len(list(_cells_of(number, file))) > left:
+            return True
+    return False
 
 
-def _as_cell(text: str) -> re.Pattern[bytes]:
+def _number_of(value: str | float) -> Decimal | None:
+    """The number that a text writes, with either decimal mark, or that a float is; None if float64 can't hold it."""
+    text = value.strip().replace(",", ".") if isinstance(value, str) else repr(value)
+    return Decimal(text) if looks_numeric(text) and math.isfinite(float(text)) else None
+
+
+def _count(number: Decimal, frame: pd.DataFrame) -> int:
+    """How many cells of a frame read from text have a number, among numbers or texts."""
+    count = 0
+    for name in frame.columns:
+        if family_of(frame[name].dtype) in NUMBERS:
+            count += int((frame[name] == float(number)).sum())
+        elif holds_text(frame[name].dtype):
+            cells = frame[name].value_counts()
+            count += sum(int(cells[text]) for text in cells.index if _number_of(text) == number)
+    return count
+
+
+def _around(separator: str) -> str:
+    """What may be around a cell, as part of a set of a pattern: white space, quotes and the separator."""
+    return r"\s\"'" + ("" if separator == WHITESPACE else re.escape(separator))
+
+
+def _literal(text: str, separator: str) -> re.Pattern[bytes]:
     """A pattern of what may be a cell with a text: nothing but separators, quotes and white space is around it."""
-    number = _DIGITS.fullmatch(text.strip())
-    if number is not None:  # the parser takes -9.0 and -09 for the missing value -9
-        sign, whole, fraction = number[1].replace("+", ""), number[2].lstrip("0") or "0", (number[3] or "").rstrip("0")
-        rest = rf"[.,]{fraction}0*" if fraction else r"(?:[.,]0*)?"
-        return re.compile(rf"(?:^|[{_AROUND}]){sign or '[+]?'}0*{whole}{rest}(?![^{_AROUND}])".encode())
-    mark = re.escape(text.strip().replace('"', '""'))
+    mark, around = re.escape(text.strip().replace('"', '""')), _around(separator)
     # The engine jumps to the mark, and then looks what is around it.
-    return re.compile(f"{mark}(?![^{_AROUND}])(?<![^{_AROUND}]{mark})".encode())
+    return re.compile(f"{mark}(?![^{around}])(?<![^{around}]{mark})".encode())
+
+
+def _cells_of(number: Decimal, file: WrittenTable) -> Iterator[bytes]:
+    """What may be cells of a file with a number, however it is written: 1000, 01000.0, 1e3."""
+    around, point = _around(file.separator), {",": r"\.", ".": ","}.get(file.separator, "[.,]")
+    whole, _, fraction = f"{abs(number):f}".partition(".")
+    whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
+    digits = (whole + fraction).strip("0")
+    zeros, power = rf"(?:0|{point})*", r"[eE][+-]?\d{1,5}"
+    if digits:
+        plain = rf"0*{whole}" + (rf"{point}{fraction}0*" if fraction else rf"(?:{point}0*)?")
+        scaled = rf"{zeros}{f'{point}?'.join(digits)}{zeros}{power}"
+    else:
+        plain, scaled = rf"(?:0+(?:{point}0*)?|{point}0+)", rf"0{zeros}{power}"
+    # The engine jumps to a minus, and then looks what is before it. Most cells without one end at their first sign.
+    begin = (
+        rf"-(?<![^{around}]-)" if number < 0 else rf"(?:^|[{around}])(?=[-+.,0{digits[:1]}])[+{'' if digits else '-'}]?"
+    )
+    pattern = re.compile(rf"{begin}(?:{plain}|({scaled}))(?![^{around}])".encode())
+    for found in file.lines.find(pattern):
+        if found[1] is None or _number_of(found[1].decode()) == abs(number):
+            yield found[0]

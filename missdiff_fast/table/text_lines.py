@@ -78,9 +78,9 @@ class Lines:
         between = [self.line(number) + self.end(number) for number in range(first, last)]
         return "".join(between) + self.line(last)
 
-    def holds(self, pattern: re.Pattern[bytes]) -> bool:
-        """Whether a pattern is found in the whole text as written, in UTF-8."""
-        return pattern.search(self._data) is not None
+    def find(self, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+        """Where a pattern is found in the whole text as written, in UTF-8."""
+        return pattern.finditer(self._data)
 
     def end(self, number: int) -> str:
         """The line end of a line; a newline for the last."""
