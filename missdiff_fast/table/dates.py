@@ -185,7 +185,7 @@ def count_instant(text: str, family: str, unit: str, zone: tzinfo | None = None,
     >>> count_instant("2.1.1970", "datetime", "s"), count_instant("2/3/1970", "datetime", "s")
     (86400, None)
     >>> count_instant("2/3/1970", "datetime", "s", form="MM/DD/YYYY"), count_instant("9:05", "timedelta", "s")
-    (2764800, 32700)
+    (2851200, 32700)
     """
     try:
         if family == "timedelta":
