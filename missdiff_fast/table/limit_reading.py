@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Literal
 
@@ -13,7 +14,7 @@ from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.dtypes import Dtype, holds_text
 from missdiff_fast.table.limits import is_limit, read_texts
 from missdiff_fast.table.literals import EXACT
-from missdiff_fast.table.schema import Schema
+from missdiff_fast.table.schema import Name, Schema
 
 Limits = Literal["never", "auto", "chosen", "learnt"]
 _REAL = (int, float, np.integer, np.floating)
@@ -120,15 +121,9 @@ def with_points(rows: pd.DataFrame, schema: Schema, *, mixed: bool = False) -> p
 
     With ``mixed``, for files whose columns hold numbers and texts, limits beside numbers that are objects stay.
     """
-    result = rows.copy(deep=False)
-    for column in schema:
-        if (
-            column.censored is not None
-            and column.censored.decimal == ","
-            and not (mixed and column.censored.style is None)
-        ):
-            result[column.name] = rows[column.name].map(_with_mark, na_action="ignore").astype(rows[column.name].dtype)
-    return result
+    found = {column.name: column.censored for column in schema if column.censored is not None}
+    commas = [name for name, censored in found.items() if censored.decimal == ","]
+    return texts_with_points(rows, [name for name in commas if not (mixed and found[name].style is None)])
 
 
 def with_marks_of(rows: pd.DataFrame, given: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -147,20 +142,32 @@ def with_marks_of(rows: pd.DataFrame, given: pd.DataFrame, schema: Schema) -> pd
     return result
 
 
-def limits_with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
-    """A frame of text with a decimal mark, in which columns of numbers and limits have a point, as `with_points` does.
+def limit_columns(frame: pd.DataFrame, decimal: str | None) -> list[Name]:
+    """The columns of numbers and limits in a frame of text with a decimal comma; none with another decimal mark.
 
-    >>> limits_with_points(pd.DataFrame({"crp": ["<0,1", "0,1", "2", "30,5", None]}), ",")["crp"].tolist()
-    ['<0.1', '0.1', '2', '30.5', None]
+    >>> limit_columns(pd.DataFrame({"crp": ["<0,1", "0,1", "2", "30,5", None], "ward": list("abcde")}), ",")
+    ['crp']
     """
-    result = frame.copy(deep=False)
+    names = list[Name]()
     for name in frame.columns if decimal == "," else ():
         texts = frame[name].dropna().unique().tolist() if holds_text(frame[name].dtype) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             continue
         found = read_texts([text.strip() for text in texts], decimal)
         if found is not None and found.are_censored():
-            result[name] = frame[name].map(_with_mark, na_action="ignore").astype(frame[name].dtype)
+            names.append(name)
+    return names
+
+
+def texts_with_points(frame: pd.DataFrame, names: Iterable[Name]) -> pd.DataFrame:
+    """The frame with points for the commas in the texts of some columns.
+
+    >>> texts_with_points(pd.DataFrame({"crp": ["<0,1", "2", None]}), ["crp"])["crp"].tolist()
+    ['<0.1', '2', None]
+    """
+    result = frame.copy(deep=False)
+    for name in names:
+        result[name] = frame[name].map(_with_mark, na_action="ignore").astype(frame[name].dtype)
     return result
 
 

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     from missdiff_fast.cli.tables import as_read_only, check_table_output, known, markers, read_to_rewrite, rewrite
     from missdiff_fast.missingness import hide
     from missdiff_fast.table.dates import forms_of, with_forms
-    from missdiff_fast.table.limit_reading import decimal_of, limits_with_points
+    from missdiff_fast.table.limit_reading import decimal_of, limit_columns, texts_with_points
 
     if not 0 < args.ratio < 1:
         raise UserError(f"--ratio must be greater than 0 and less than 1, got {args.ratio}")
@@ -84,9 +84,9 @@ def run(args: argparse.Namespace) -> None:
         args.seed,
         **logistic,
     )
-    masked = with_forms(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], forms_of(frame))
     if args.plain:
-        masked, rewriter = limits_with_points(masked, decimal_of(frame)), as_read_only(rewriter)
+        holes, rewriter = texts_with_points(holes, limit_columns(table, decimal_of(frame))), as_read_only(rewriter)
+    masked = with_forms(pd.concat([holes, frame[kept]], axis=1)[list(frame.columns)], forms_of(frame))
     rewrite(masked, args.output, rewriter, as_written=kept)
     if args.json:
         hidden = (table.notna().to_numpy() & ~observed).sum(0)
