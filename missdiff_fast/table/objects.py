@@ -13,6 +13,7 @@ import pandas as pd
 
 from missdiff_fast.table.date_forms import split, to_nanoseconds
 from missdiff_fast.table.dtypes import text_dtype
+from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.literals import EXACT
 
 TIME_OF_DAY = "hh:mm:ss"  # the form of `datetime.time` objects, see missdiff_fast.table.date_forms
@@ -81,7 +82,7 @@ def read_time(text: str) -> datetime.time | None:
 
 
 def without_mixed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with columns of numbers beside texts, such as limits of measurement, as texts.
+    """The frame with columns of numbers beside limits of measurement as texts.
 
     >>> without_mixed(pd.DataFrame({"crp": ["<0.6", 4.5, None], "n": [1, 2, 3]}))["crp"].tolist()
     ['<0.6', '4.5', None]
@@ -90,8 +91,8 @@ def without_mixed(frame: pd.DataFrame) -> pd.DataFrame:
     for name, column in frame.items():
         if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed"):
             cells = [None if hole else cell for cell, hole in zip(column.tolist(), column.isna().tolist(), strict=True)]
-            texts, differ = as_column(cells)
-            frame[name] = texts.set_axis(frame.index) if differ else column
+            if all(is_limit(cell.strip()) for cell in cells if isinstance(cell, str)):
+                frame[name] = as_column(cells)[0].set_axis(frame.index)
     return frame
 
 
