@@ -91,7 +91,10 @@ def without_mixed(frame: pd.DataFrame) -> pd.DataFrame:
     for name, column in frame.items():
         if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed"):
             cells = [None if hole else cell for cell, hole in zip(column.tolist(), column.isna().tolist(), strict=True)]
-            if all(is_limit(cell.strip()) for cell in cells if isinstance(cell, str)):
+            others = {
+                type(cell) for cell in cells if cell is not None and not (isinstance(cell, str) and is_limit(cell))
+            }
+            if others <= {int, float}:
                 frame[name] = as_column(cells)[0].set_axis(frame.index)
     return frame
 
