@@ -36,13 +36,22 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_each_example_has_a_test() -> None:
-    assert [path.stem for path in EXAMPLES] == ["complete_rows", "pooled_mean", "scikit_learn"]
+    assert [path.stem for path in EXAMPLES] == ["complete_rows", "hospital_export", "pooled_mean", "scikit_learn"]
 
 
 def test_complete_rows(run: Callable[[str], str]) -> None:
     shown = run("complete_rows")
     assert re.search(r"^[56],\d{3} of 30,000 cells are missing in .*census\.csv$", shown, re.MULTILINE)
     assert re.search(r"^0 of 30,000 cells are missing in .*synthetic\.csv$", shown, re.MULTILINE)
+
+
+def test_hospital_export(run: Callable[[str], str], tmp_path: Path) -> None:
+    """The file is the one of docs/how-to/export.md."""
+    assert run("hospital_export") == "stays.csv: 600 stays, 13 columns\n"
+    lines = (tmp_path / "stays.csv").read_bytes().decode("cp1252").split("\r\n")
+    assert len(lines) == 602
+    page = (ROOT / "docs" / "how-to" / "export.md").read_text(encoding="utf-8")
+    assert all(f"    {line}\n" in page for line in lines[:3])
 
 
 def test_pooled_mean(run: Callable[[str], str]) -> None:

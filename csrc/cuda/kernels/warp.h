@@ -212,8 +212,9 @@ struct InBfloat16 {
   MISSDIFF_INLINE float unpack(uint32_t word, int i) { return widen(Bfloat16{static_cast<uint16_t>(word >> 16 * i)}); }
 };
 
-// float32: each factor is split into two TF32 numbers, and the product of the two low parts is left out. The products of
-// eight inputs start from zero and are added to the sums apart, because tensor cores would round the sums toward zero.
+// float32: each factor is split into two TF32 numbers, and the product of the two low parts is left out. The products
+// of eight inputs start from zero and are added to the sums apart, because tensor cores would round the sums toward
+// zero.
 struct InFloat32 {
   static constexpr int kTileBytes = 1024;
   struct alignas(16) Left {
