@@ -2,8 +2,9 @@
 
     python bench/busy_cores.py [--threads 2] [--others 2]
 
-Each line is a process of its own that takes steps of 256 rows with GOMP_SPINCOUNT as given, alone and beside as many
-other programs as ``--others`` that never pause. "default" is GNU OpenMP's own; the command missdiff takes 3000.
+Each figure is the mean of some seconds of steps of 256 rows, in a process of its own with GOMP_SPINCOUNT as given,
+alone and beside as many other programs as ``--others`` that never pause: least and greatest of three. "default" is GNU
+OpenMP's own; the command missdiff takes 10000.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pandas as pd
 import script
 import store
@@ -28,26 +28,26 @@ from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.networks import Denoiser
 
-SPINS = ("default", "0", "1000", "3000", "10000", "100000")
-ROWS, ROUNDS, STEPS = 256, 40, 5
+SPINS = ("default", "0", "1000", "3000", "10000")
+ROWS, SECONDS, PROCESSES = 256, 3.0, 3
 
 
-def median_step() -> float:
-    """The median milliseconds of a step in rounds of a few."""
+def mean_step() -> float:
+    """The mean milliseconds of a step over some seconds."""
     w = make_workload(ROWS)
     stepper = FusedStepper(make_network(w, Denoiser), ObjectiveConfig(), w.column_weight, 0.998, NativeBackend())
     batch = TrainBatch(w.table, w.rows, w.states, w.states, w.sigma, noise_weight(w.sigma), w.key)
-    times = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        for _ in range(STEPS):
-            stepper.step(batch, 1e-3)
-        times.append((time.perf_counter() - began) / STEPS)
-    return 1e3 * float(np.median(times[2:]))
+    for _ in range(20):
+        stepper.step(batch, 1e-3)
+    began, steps = time.perf_counter(), 0
+    while (taken := time.perf_counter() - began) < SECONDS:
+        stepper.step(batch, 1e-3)
+        steps += 1
+    return 1e3 * taken / steps
 
 
 def measure(spins: str, threads: int, others: int) -> float:
-    """`median_step` in a process with these spins, beside other programs."""
+    """`mean_step` in a process with these spins, beside other programs."""
     environment = {name: text for name, text in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     environment |= {"OMP_NUM_THREADS": str(threads)}
     environment |= {} if spins == "default" else {"GOMP_SPINCOUNT": spins}
@@ -66,12 +66,15 @@ def main() -> None:
     """Print the table."""
     options = script.begin(__doc__, threads=torch.get_num_threads(), others=2, child=False)
     if options.child:
-        print(median_step())
+        print(mean_step())
         return
-    rows: list[dict[str, str | float]] = []
+    rows = []
     for spins in SPINS:
-        times = {f"ms beside {n} others": measure(spins, options.threads, n) for n in (0, options.others)}
-        rows.append({"GOMP_SPINCOUNT": spins} | {name: round(time, 2) for name, time in times.items()})
+        row = {"GOMP_SPINCOUNT": spins}
+        for others in (0, options.others):
+            times = [measure(spins, options.threads, others) for _ in range(PROCESSES)]
+            row[f"ms beside {others} others"] = f"{min(times):.1f} to {max(times):.1f}"
+        rows.append(row)
     print(store.describe(options.facts))
     print(store.markdown(pd.DataFrame(rows)))
 

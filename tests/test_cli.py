@@ -250,7 +250,7 @@ def test_a_warning_is_one_line(
 
 @pytest.mark.parametrize(
     ("set_by_user", "spins"),
-    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
     ids=["unset", "spins", "policy"],
 )
 def test_threads_of_the_command_sleep_soon_unless_the_user_says_how_they_wait(

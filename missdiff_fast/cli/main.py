@@ -61,13 +61,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _let_threads_sleep() -> None:
-    """Let a thread that waits for others sleep after a few microseconds, unless the user has chosen how they wait.
+    """Let a thread that waits for others sleep after some microseconds, unless the user has chosen how they wait.
 
     GNU's OpenMP, which PyTorch brings, lets it look for work for milliseconds. On cores that other programs use, too,
     a training step then takes several times as long. It reads the environment when PyTorch is imported.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
-        os.environ["GOMP_SPINCOUNT"] = "3000"
+        os.environ["GOMP_SPINCOUNT"] = "10000"
 
 
 def _run(argv: Sequence[str] | None) -> int:
