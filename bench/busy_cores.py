@@ -1,4 +1,4 @@
-"""What a training step takes on cores that other programs use too, by how long threads look for work before they sleep.
+"""Time of a training step on cores that other programs use too, by how long threads look for work before they sleep.
 
     python bench/busy_cores.py [--threads 2] [--others 2]
 

@@ -69,7 +69,7 @@ def check(file: Path, folder: Path, fit: list[str]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # catch_warnings is of all threads: others read the same way
         tables = {"file": _read(file)}
-        # What is text in another format may look like numbers in the text that it is written to.
+        # Texts of another format may look like numbers once they are written as CSV.
         words = () if _is_delimited(file) else _words(tables["file"])
         tables |= {"sample": _read(sampled, words), "impute": _read(filled, words)}
     row["rows"], row["columns"] = tables["file"].shape

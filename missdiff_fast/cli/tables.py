@@ -270,7 +270,7 @@ def rewrite(
 
 
 def as_read_only(rewriter: Rewriter | AsRead | None) -> AsRead | None:
-    """What writes a table as its file has it, unless that is text: for text that is written plainly."""
+    """The rewriter of a table that was not read from text; None for text, which is then written plainly."""
     return None if isinstance(rewriter, Rewriter) else rewriter
 
 

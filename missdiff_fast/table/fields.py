@@ -126,7 +126,7 @@ class WrittenTable:
 
     @property
     def last_line_end(self) -> str:
-        """What stands after the last row: nothing, where the file's last line has text and no end."""
+        """The line end after the last row; "" where the file's last line has text and no end."""
         count = len(self.lines)
         return "" if self.lines.written(count, count) else self.line_end
 

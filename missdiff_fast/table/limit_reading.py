@@ -88,11 +88,6 @@ def read_objects(series: pd.Series, markers: Markers, limits: Limits, decimal: s
     return ColumnCells("float", keys, missing | markers.match(keys, "float"), censored=censored)
 
 
-def has_numbers(column: pd.Series) -> bool:
-    """Whether a column of objects has numbers beside texts."""
-    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed")
-
-
 def odd_text(cells: pd.Series) -> str:
     """The first text among cells that is no limit; the first text if all are."""
     texts = [cell for cell in cells if isinstance(cell, str)]

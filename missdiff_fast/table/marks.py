@@ -177,19 +177,19 @@ def _count(number: Decimal, frame: pd.DataFrame) -> int:
 
 
 def _around(separator: str) -> str:
-    """What may be around a cell, as part of a set of a pattern: white space, quotes and the separator."""
+    """The characters around a cell, for a set in a regular expression: white space, quotes and the separator."""
     return r"\s\"'" + ("" if separator == WHITESPACE else re.escape(separator))
 
 
 def _literal(text: str, separator: str) -> re.Pattern[bytes]:
-    """A pattern of what may be a cell with a text: nothing but separators, quotes and white space is around it."""
+    """A regular expression of a cell with a text: only separators, quotes and white space stand around it."""
     mark, around = re.escape(text.strip().replace('"', '""')), _around(separator)
     # The engine jumps to the mark, and then looks what is around it.
     return re.compile(f"{mark}(?![^{around}])(?<![^{around}]{mark})".encode())
 
 
 def _cells_of(number: Decimal, file: WrittenTable) -> Iterator[bytes]:
-    """What may be cells of a file with a number, however it is written: 1000, 01000.0, 1e3."""
+    """The texts in a file that may be cells with a number, however it is written: 1000, 01000.0, 1e3."""
     around, point = _around(file.separator), {",": r"\.", ".": ","}.get(file.separator, "[.,]")
     whole, _, fraction = f"{abs(number):f}".partition(".")
     whole, fraction = whole.lstrip("0"), fraction.rstrip("0")

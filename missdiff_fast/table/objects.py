@@ -81,6 +81,11 @@ def read_time(text: str) -> datetime.time | None:
     return (datetime.datetime.min + datetime.timedelta(microseconds=microseconds)).time()
 
 
+def is_mixed(column: pd.Series) -> bool:
+    """Whether a column has objects of several types, such as numbers beside texts."""
+    return column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed")
+
+
 def without_mixed(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with columns of numbers beside limits of measurement as texts.
 
@@ -89,7 +94,7 @@ def without_mixed(frame: pd.DataFrame) -> pd.DataFrame:
     """
     frame = frame.copy(deep=False)
     for name, column in frame.items():
-        if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed"):
+        if is_mixed(column):
             cells = [None if hole else cell for cell, hole in zip(column.tolist(), column.isna().tolist(), strict=True)]
             others = {
                 type(cell) for cell in cells if cell is not None and not (isinstance(cell, str) and is_limit(cell))

@@ -14,9 +14,10 @@ from missdiff_fast.remedies import Convert, Do, Drop
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
 from missdiff_fast.table.dates import is_day_or_time
 from missdiff_fast.table.dtypes import INSTANTS, NUMBERS, unit_of
-from missdiff_fast.table.limit_reading import Limits, decimal_of, has_numbers
+from missdiff_fast.table.limit_reading import Limits, decimal_of
 from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.literals import read_numbers
+from missdiff_fast.table.objects import is_mixed
 from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.reading import read_cells
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema, as_names, check_frame
@@ -174,7 +175,7 @@ def read_learnt(
         unit = unit_of(column.dtype, column.family) if column.family in INSTANTS else None
         if column.censored is not None:
             # The table may have another decimal mark than that of fit.
-            own = decimal_of(frame) or (None if has_numbers(series) else column.censored.decimal)
+            own = decimal_of(frame) or (None if is_mixed(series) else column.censored.decimal)
             cells = read_cells(series, markers, parse="never", limits="learnt", decimal=own)
             if cells.family == "string":
                 cells = read_cells(series, markers, parse="never", limits="learnt")

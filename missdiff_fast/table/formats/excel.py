@@ -288,13 +288,4 @@ def check() -> None:
     require("openpyxl", _EXTRA, _WHAT)
 
 
-EXCEL = Format(
-    "Excel",
-    (".xlsx", ".xlsm"),
-    read,
-    write,
-    (".xlsx",),
-    check,
-    holds_mixed=True,
-    options=("sheet",),
-)
+EXCEL = Format("Excel", (".xlsx", ".xlsm"), read, write, (".xlsx",), check, holds_mixed=True, options=("sheet",))
