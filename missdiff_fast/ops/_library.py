@@ -16,11 +16,11 @@ import torch
 
 _PACKAGE = __name__.split(".")[0]
 _FOLDER = Path(__file__).parents[1]
-_CUDA_OPS = (
+_SHARED = (
     *("uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "decode"),
     *("mlp_sample", "mlp_predict", "adamw"),
 )
-_OPS = {"CPU": (*_CUDA_OPS, "mlp_train_step", "encode"), "CUDA": _CUDA_OPS}
+_OPS = {"CPU": (*_SHARED, "mlp_train_step", "encode"), "CUDA": (*_SHARED, "mlp_train_steps")}
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
 
