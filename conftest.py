@@ -9,5 +9,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 from missdiff_fast.ops import _library
 
-_OPS = Path(__file__).parent / "missdiff_fast" / "ops"
-collect_ignore = [] if _library.load() else [str(path) for path in _OPS.glob("[a-z]*.py")]
+_PACKAGE = Path(__file__).parent / "missdiff_fast"
+_USERS = [*(_PACKAGE / "ops").glob("[a-z]*.py"), _PACKAGE / "_engine" / "cuda_graphs.py"]
+collect_ignore = [] if _library.load() else [str(path) for path in _USERS]

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from batches import LAYOUTS, make_batch, make_prediction
+from test_mlp_composed import arguments
 from test_mlp_sample import example
 
 from missdiff_fast.networks import Denoiser
@@ -49,6 +50,7 @@ def calls(size: int) -> dict[str, tuple[Any, ...]]:
         *(batch.states, batch.states, batch.sigma, features, batch.weight, batch.key[None], schedule, D, 20, 1, 0.3, 1),
         None,
     )
+    found |= arguments(torch.device("cpu"), size)
     scales = batch.rows, batch.states, batch.alpha, batch.sigma, batch.key
     found["perturb"] = (*cells, *scales, D, 0.0, 1.0)
     for width in (20, 300):
@@ -84,6 +86,10 @@ def main(stub: str) -> None:
             "states": outcome("perturb", (*perturb[:4], states, *perturb[5:])),
             "weights": outcome("mlp_predict", (*predict[:2], weights, *predict[3:])),
             "flat weights": outcome("mlp_train_steps", (*(weights.float() for _ in range(4)), *train[4:])),
+            "columns": outcome("silu_forward", (torch.zeros(6, 7).T, *given["silu_forward"][1:])),
+            "level": outcome("norm_forward", (*given["norm_forward"][:5], None, *given["norm_forward"][6:])),
+            "places": outcome("column_sums", (*given["column_sums"][:1], torch.arange(5), torch.zeros(9))),
+            "input": outcome("mlp_loss", (*given["mlp_loss"][:2], torch.zeros(7, 4), *given["mlp_loss"][3:])),
         }
     print(json.dumps({"empty": found[0], "rows": found[7], "wrong": wrong}))
 

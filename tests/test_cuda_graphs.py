@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -195,7 +196,7 @@ def test_the_ops_training_step_takes_both_forms(native_backend: Backend) -> None
         torch.testing.assert_close(mine, lay_out(unflatten(rows.network, theirs), panels=False), rtol=1e-4, atol=1e-5)
 
 
-def test_a_buffer_gives_each_step_its_own(device: torch.device) -> None:
+def test_a_buffer_gives_each_step_its_own(native: ModuleType, device: torch.device) -> None:
     g = torch.Generator().manual_seed(0)
     shapes = [
         (torch.uint8, (5, 3)),

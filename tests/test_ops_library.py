@@ -52,7 +52,7 @@ def test_load_registers_the_ops():
 def test_the_ops_that_are_looked_for_are_those_of_the_sources():
     csrc = Path(__file__).parent.parent / "csrc"
     defined = re.findall(r'm\.def\(\s*"(\w+)\(', (csrc / "ops.cpp").read_text())
-    assert {name for names in _library._OPS.values() for name in names} == set(defined)
+    assert sorted({*_library._OPS["CPU"], *_library._OPS["CUDA"]}) == sorted(defined)
     for key, folder in (("CPU", "cpu"), ("CUDA", "cuda")):
         sources = [path.read_text() for path in (csrc / folder).glob("*.cpp")]
         assert sorted(_library._OPS[key]) == sorted(re.findall(r'm\.impl\("(\w+)"', "".join(sources))), key

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from missdiff_fast._engine.history import Progress
+from missdiff_fast.ops.layers import store_next
 
 _ALIGNED = 16  # bytes: the widest access of a kernel
 _WARM_UP = 3  # steps before capture, in which libraries choose their kernels and allocate memory
@@ -49,10 +50,7 @@ class StepBuffer:
         # All inputs of a step lie in one row, so that one copy fetches them.
         self._all = torch.zeros((steps, ends[-1] // 8), dtype=torch.int64, device=device)
         self._now = torch.zeros((1, ends[-1] // 8), dtype=torch.int64, device=device)
-        self._numbers, self._place = (
-            torch.arange(steps, device=device),
-            torch.zeros(1, dtype=torch.int64, device=device),
-        )
+        self._place = torch.zeros(1, dtype=torch.int64, device=device)
         self.given = torch.zeros(steps, device=device)
         bounds = [(a, a + x.numel() * x.element_size(), x.dtype) for a, x in zip(ends, like, strict=False)]
         whole, now = self._all.view(torch.uint8), self._now.view(torch.uint8)[0]
@@ -71,8 +69,7 @@ class StepBuffer:
 
     def give(self, result: Tensor) -> None:
         """Store a number as the current step's result, and go on to the next step."""
-        torch.where(self._numbers == self._place, result, self.given, out=self.given)
-        self._place += 1
+        store_next(self.given, self._place, result)
 
     def changed(self) -> list[Tensor]:
         """The tensors that `take` and `give` write to."""

@@ -16,9 +16,8 @@ from missdiff_fast._engine.history import Progress
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.networks.mlp import Prepared
 from missdiff_fast.networks.packing import TrainingState
-from missdiff_fast.ops.mlp_composed import composed_train_step
+from missdiff_fast.ops.mlp_composed import Workspace, composed_train_step
 from missdiff_fast.ops.mlp_train_steps import mlp_train_steps
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -169,17 +168,21 @@ class GraphStepper(_PackedStepper):
     def __init__(self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float) -> None:
         self.state = TrainingState.of(network, panels=False)
         self.objective, self.column_weight, self.ema = objective, column_weight, ema
+        self._observed: Tensor | None = None  # number of observed cells of each row of the table
         self._buffer: StepBuffer | None = None
         self._captured: CapturedStep | None = None
 
     def run(self, batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
         """As `Stepper.run`, for batches of one table; no later call has more steps than the first."""
-        inputs = self._inputs(batches, rates)
+        if self._observed is None:
+            self._observed = batches.table.observed().sum(1)
+        inputs = self._inputs(batches, rates, self._observed)
         if self._buffer is None or self._captured is None:
             self._buffer = buffer = StepBuffer(len(batches), [x[0] for x in inputs])
             table = batches.table  # so that the graph does not keep the batches
+            workspace = Workspace(self.state, batches.rows.shape[1])
             self._captured = CapturedStep(
-                lambda: self._step(table, buffer),
+                lambda: self._step(table, buffer, workspace),
                 lambda: [*self.state.flat(), *buffer.changed()],
                 self.column_weight.device,
             )
@@ -192,36 +195,32 @@ class GraphStepper(_PackedStepper):
         super().finish()
         if self._captured is not None:
             self._captured.release()
-        self._captured = self._buffer = None
+        self._captured = self._buffer = self._observed = None
 
     def _count_step(self) -> None:
         assert self._captured is not None
         self._captured()
         self.state.steps += 1
 
-    def _inputs(self, batches: TrainBatches, rates: Sequence[float]) -> list[Tensor]:
-        """Inputs of `_step`, with a first dimension of steps."""
-        first, size = self.state.steps, batches.rows.shape
+    def _inputs(self, batches: TrainBatches, rates: Sequence[float], observed: Tensor) -> list[Tensor]:
+        """Inputs of `_step`, with a first dimension of steps; ``observed`` counts the observed cells of each row."""
+        first, sigma = self.state.steps, batches.sigma
         schedule = [(rate, first + t + 1, decay_of(first + t, self.ema)) for t, rate in enumerate(rates)]
-        prepared = self.state.network.prepare(batches.sigma.flatten(), batches.states.flatten(0, 1))
         return [
             batches.rows,
             batches.states,
             batches.loss_states,
-            batches.sigma,
+            sigma,
             batches.weight,
             batches.keys,
-            to_device(torch.tensor(schedule, dtype=torch.float64), batches.rows.device),
-            prepared.level_features.unflatten(0, size),
-            prepared.flags.unflatten(0, size),
-            prepared.scale.unflatten(0, size),
-            prepared.skip.unflatten(0, size),
-            prepared.gain.unflatten(0, size),
+            to_device(torch.tensor(schedule, dtype=torch.float64), sigma.device),
+            self.state.network.level_features(sigma.flatten()).unflatten(0, sigma.shape),
+            observed[batches.rows].sum(1, keepdim=True),
         ]
 
-    def _step(self, table: EncodedTable, buffer: StepBuffer) -> None:
+    def _step(self, table: EncodedTable, buffer: StepBuffer, workspace: Workspace) -> None:
         buffer.take()
-        rows, states, loss_states, sigma, weight, key, schedule, level_features, flags, scale, skip, gain = buffer.now
+        rows, states, loss_states, sigma, weight, key, schedule, level_features, count = buffer.now
         loss = composed_train_step(
             self.state,
             table,
@@ -232,9 +231,11 @@ class GraphStepper(_PackedStepper):
             weight,
             key,
             schedule,
-            Prepared(level_features, flags, scale, skip, gain),
+            level_features,
+            count,
             mean_weight=self.objective.mean_weight,
             column_weight=self.column_weight,
+            workspace=workspace,
         )
         buffer.give(loss)
 

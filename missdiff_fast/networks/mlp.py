@@ -52,6 +52,33 @@ class Prepared:
     gain: Tensor
 
 
+def encoded_variance(layout: Layout) -> Tensor:
+    """Variance of each encoded column, as the network takes it: ``[D]``.
+
+    >>> encoded_variance(Layout(1, (2,)))
+    tensor([1.0000, 0.2500, 0.2500])
+    """
+    variance = torch.full((layout.width,), ONE_HOT_STD**2)
+    variance[: layout.num_continuous] = CONTINUOUS_STD**2
+    return variance
+
+
+def input_scales(
+    sigma: Tensor, states: Tensor, groups: Tensor, variance: Tensor, num_continuous: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Flags, scale, skip and gain of `Prepared`; ``groups`` is `Layout.groups` and ``variance`` `encoded_variance`."""
+    level = sigma[:, None]
+    noisy = states == NOISY
+    flags = torch.cat([noisy, states == CLEAN], 1).to(sigma.dtype)
+    noise = torch.where(noisy[:, groups], level**2, 0.0)
+    scale = variance.sqrt() / (noise + variance)
+    # c_skip and c_out of Karras et al.; a hidden column's x0 is the network's output itself.
+    scores, total = noisy[:, :num_continuous], level**2 + 1
+    skip = torch.where(scores, scale[:, :num_continuous], 0.0)
+    gain = torch.where(scores, level * torch.rsqrt(total), 1.0)
+    return flags, scale, skip, gain
+
+
 class Denoiser(nn.Module):
     """Predicts the clean row from a row whose columns are hidden, noisy or clean, given their states.
 
@@ -77,10 +104,8 @@ class Denoiser(nn.Module):
         super().__init__()
         self.layout, self.num_continuous, self.width = layout, layout.num_continuous, width
         D = layout.width
-        variance = torch.full((D,), ONE_HOT_STD**2)
-        variance[: self.num_continuous] = CONTINUOUS_STD**2
         frequency = torch.exp(torch.linspace(math.log(0.5), math.log(30.0), embedding // 2))
-        self.register_buffer("variance", variance, persistent=False)
+        self.register_buffer("variance", encoded_variance(layout), persistent=False)
         self.register_buffer("frequency", frequency, persistent=False)
         self.register_buffer("groups", layout.groups(), persistent=False)
         self.inputs = nn.Linear(D + 2 * layout.num_columns, width)
@@ -125,16 +150,8 @@ class Denoiser(nn.Module):
 
     def prepare(self, sigma: Tensor, states: Tensor) -> Prepared:
         """The inputs of `forward` that do not depend on the rows."""
-        level = sigma[:, None]
-        noisy = states == NOISY
-        flags = torch.cat([noisy, states == CLEAN], 1).to(sigma.dtype)
-        noise = torch.where(noisy[:, self.groups], level**2, 0.0)
-        scale = self.variance.sqrt() / (noise + self.variance)
-        # c_skip and c_out of Karras et al.; a hidden column's x0 is the network's output itself.
-        scores, total = noisy[:, : self.num_continuous], level**2 + 1
-        skip = torch.where(scores, scale[:, : self.num_continuous], 0.0)
-        gain = torch.where(scores, level * torch.rsqrt(total), 1.0)
-        return Prepared(self.level_features(sigma), flags, scale, skip, gain)
+        scales = input_scales(sigma, states, self.groups, self.variance, self.num_continuous)
+        return Prepared(self.level_features(sigma), *scales)
 
     def embed(self, sigma: Tensor) -> Tensor:
         """The embedding of noise levels ``[B]`` that every block adds, ``[B, width]``."""

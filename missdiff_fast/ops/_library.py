@@ -16,11 +16,16 @@ import torch
 
 _PACKAGE = __name__.split(".")[0]
 _FOLDER = Path(__file__).parents[1]
-_SHARED = (
+_COMMON_OPS = (
     *("uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "decode"),
     *("mlp_sample", "mlp_predict", "adamw"),
 )
-_OPS = {"CPU": (*_SHARED, "mlp_train_step", "encode"), "CUDA": (*_SHARED, "mlp_train_steps")}
+# The ops of the training step that a GPU composes: on the CPU their references stand for them.
+_STEP_OPS = (
+    *("mlp_input", "mlp_loss", "norm_forward", "norm_backward", "silu_forward", "silu_backward"),
+    *("column_sums", "store_next"),
+)
+_OPS = {"CPU": (*_COMMON_OPS, "mlp_train_step", "encode"), "CUDA": (*_COMMON_OPS, *_STEP_OPS, "mlp_train_steps")}
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -178,16 +177,13 @@ def mlp_train_step(
     check_tensor("key", key, (torch.int64,), (2,))
     if column_weight is not None:
         check_tensor("column_weight", column_weight, (own,), (table.layout.num_columns,))
-    if level_features is not None or state.panels:
-        level_features = network.level_features(sigma) if level_features is None else level_features
-        check_tensor("level_features", level_features, (own,), (len(rows), 2 * len(network.frequency)))
+    level_features = network.level_features(sigma) if level_features is None else level_features
+    check_tensor("level_features", level_features, (own,), (len(rows), 2 * len(network.frequency)))
     schedule = torch.tensor([learning_rate, state.steps + 1, decay], dtype=torch.float64)
     if not state.panels:
         if table.device.type == "cuda":
             schedule = schedule.pin_memory().to(table.device, non_blocking=True)
-        prepared = network.prepare(sigma, states)
-        if level_features is not None:
-            prepared = replace(prepared, level_features=level_features)
+        count = table.observed()[rows].sum()[None]
         loss = composed_train_step(
             state,
             table,
@@ -198,7 +194,8 @@ def mlp_train_step(
             weight,
             key,
             schedule,
-            prepared,
+            level_features,
+            count,
             mean_weight=mean_weight,
             column_weight=column_weight,
         )
