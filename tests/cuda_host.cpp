@@ -1,5 +1,6 @@
 // Runs the CUDA kernels' bodies on the host, for tests/test_cuda_host.py: every function below makes a kernel's
 // arguments as the op's glue does, and returns 0, or 1 if the kernel wrote past its shared memory.
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -117,6 +118,46 @@ void host_narrow(const float* in, int64_t n, uint16_t* bits) {
 void host_quotients(int64_t divisor, const int32_t* in, int64_t n, int32_t* out) {
   const Divider by(divisor);
   for (int64_t i = 0; i < n; ++i) out[i] = quotient(in[i], by);
+}
+
+// How many of all quotients of logarithms are wrong, where the reciprocal is off by so many units in the last place.
+int64_t host_wrong_ratios(int64_t units) {
+  int64_t wrong = 0;
+  for (int32_t mantissa = 0; mantissa < 1 << 23; ++mantissa) {
+    const float f = bits_float(mantissa + 0x3F3504F3) - 1.0f, divisor = 2.0f + f;
+    const float nearest = static_cast<float>(1.0 / static_cast<double>(divisor));
+    const float reciprocal = bits_float(float_bits(nearest) + static_cast<int32_t>(units));
+    wrong += float_bits(log_ratio_from(f, divisor, reciprocal)) != float_bits(f / divisor);
+  }
+  return wrong;
+}
+
+// The same of all radii, and how many reciprocal roots lie within the bound of `rsqrt.approx`.
+void host_wrong_radii(int64_t units, int64_t* wrong, int64_t* tried) {
+  *wrong = *tried = 0;
+  for (int64_t upper = 0; upper < 1 << 24; upper += 2) {
+    const float x = squared_radius(static_cast<uint32_t>(upper << 8));
+    const double exact = 1.0 / std::sqrt(static_cast<double>(x));
+    const float reciprocal = bits_float(float_bits(static_cast<float>(exact)) + static_cast<int32_t>(units));
+    if (std::abs(reciprocal - exact) > std::exp2(-22.9) * exact) continue;
+    ++*tried;
+    *wrong += float_bits(radius_from(x, reciprocal)) != float_bits(square_root(x));
+  }
+}
+
+// How many of the upper 24 bits of words give another squared radius, cosine or sine than philox.h.
+int64_t host_wrong_words() {
+  int64_t wrong = 0;
+  for (int64_t upper = 0; upper < 1 << 24; ++upper) {
+    const uint32_t word = static_cast<uint32_t>(upper << 8 | (upper * 7 & 0xFF));
+    float cosine, sine, wanted_cosine, wanted_sine;
+    cos_sin_of(word, cosine, sine);
+    cos_sin_turn(odd_numerator(word), wanted_cosine, wanted_sine);
+    const float wanted = -2.0f * log_positive(static_cast<float>(odd_numerator(word)), 24);
+    wrong += float_bits(squared_radius(word)) != float_bits(wanted) ||
+             float_bits(cosine) != float_bits(wanted_cosine) || float_bits(sine) != float_bits(wanted_sine);
+  }
+  return wrong;
 }
 
 int host_uniform(const Run* run, const int64_t* rows, int64_t num_rows, int64_t columns, const int64_t* key,

@@ -77,6 +77,27 @@ def test_noise_is_the_reference_bit_for_bit(host: Host, name: str, size: int, co
         assert torch.equal(host.noise(name, rows, columns, key), getattr(reference, name)(rows, columns, key))
 
 
+@pytest.mark.parametrize("units", range(-2, 3))
+def test_ratios_of_logarithms_are_rounded_correctly(library: ctypes.CDLL, units: int) -> None:
+    """Whatever the card's approximate reciprocal is, which is within a unit or so of the true one."""
+    library.host_wrong_ratios.restype = ctypes.c_int64
+    assert library.host_wrong_ratios(ctypes.c_int64(units)) == 0
+
+
+@pytest.mark.parametrize("units", range(-2, 3))
+def test_radii_are_rounded_correctly(library: ctypes.CDLL, units: int) -> None:
+    """Whatever the card's approximate reciprocal root is, within the relative error that NVIDIA documents."""
+    wrong, tried = ctypes.c_int64(), ctypes.c_int64()
+    library.host_wrong_radii(ctypes.c_int64(units), ctypes.byref(wrong), ctypes.byref(tried))
+    assert wrong.value == 0
+    assert tried.value > 1_000_000
+
+
+def test_every_word_gives_the_bits_of_the_host(library: ctypes.CDLL) -> None:
+    library.host_wrong_words.restype = ctypes.c_int64
+    assert library.host_wrong_words() == 0
+
+
 @pytest.mark.parametrize("kind", TABLES, ids=str)
 def test_perturb(host: Host, layout: Layout, kind: torch.dtype) -> None:
     for size in sizes(kind):

@@ -343,17 +343,18 @@ struct NoiseLoss {
     const int quads = static_cast<int>(args.quads.divisor);
     const int64_t D = args.batch.columns.width;
     const T twice = static_cast<T>(2.0 * scale_of(args.count));
+    const NoiseKey key = read_noise_key(args.key);
     double sum = 0.0;
     for (int item = thread; item < n * quads; item += kThreads) {
       const int i = quotient(item, args.quads), block = item - i * quads;
-      sum += quad_loss(args, map, twice, first + i, block, in + i * D, out + i * D);
+      sum += quad_loss(args, key, map, twice, first + i, block, in + i * D, out + i * D);
     }
     return sum;
   }
 
   template <class In, class Out>
-  MISSDIFF_INLINE double quad_loss(const Args& args, const int32_t* map, T twice, int64_t i, int block, const In* in,
-                                   Out* out) {
+  MISSDIFF_INLINE double quad_loss(const Args& args, const NoiseKey& key, const int32_t* map, T twice, int64_t i,
+                                   int block, const In* in, Out* out) {
     const Batch<T>& batch = args.batch;
     const Columns& columns = batch.columns;
     const int C = columns.continuous, K = columns.categorical;
@@ -371,7 +372,7 @@ struct NoiseLoss {
       any |= active[j];
     }
     float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (any) normal_quad(args.key, stored, block, eps);
+    if (any) normal_quad(key, stored, block, eps);
     double sum = 0.0;
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {

@@ -53,16 +53,18 @@ struct Perturb {
       map_columns(columns, place.thread, kThreads, map);
     } else if constexpr (kPhase == 1) {
       const int quads = static_cast<int>(args.quads.divisor);
+      const NoiseKey key = read_noise_key(args.key);
       for (int item = place.thread; item < n * quads; item += kThreads) {
         const int i = quotient(item, args.quads), block = item - i * quads;
-        perturb_quad(args, map, first + i, block, tile + static_cast<int64_t>(i) * D);
+        perturb_quad(args, key, map, first + i, block, tile + static_cast<int64_t>(i) * D);
       }
     } else if (args.tile.staged) {
       copy_tile(tile, out, n * D, place.thread, kThreads);
     }
   }
 
-  MISSDIFF_INLINE void perturb_quad(const Args& args, const int32_t* map, int64_t i, int block, T* row) {
+  MISSDIFF_INLINE void perturb_quad(const Args& args, const NoiseKey& key, const int32_t* map, int64_t i, int block,
+                                    T* row) {
     const Batch<T>& batch = args.batch;
     const Columns& columns = batch.columns;
     const int C = columns.continuous, K = columns.categorical;
@@ -92,7 +94,7 @@ struct Perturb {
       }
     }
     float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (noisy) normal_quad(args.key, stored, block, eps);
+    if (noisy) normal_quad(key, stored, block, eps);
     const T alpha = args.alpha[i], sigma = args.sigma[i];
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {

@@ -128,10 +128,11 @@ struct Step {
 
   MISSDIFF_INLINE void write_noise(const Args& args, int64_t first, int n, int thread, float* noise) {
     const int quads = static_cast<int>(args.quads.divisor), D = args.columns.width;
+    const NoiseKey key = read_noise_key(args.key);
     for (int item = thread; item < n * quads; item += kThreads) {
       const int i = quotient(item, args.quads), block = item - i * quads;
       float eps[4];
-      normal_quad(args.key, args.rows[first + i], block, eps);
+      normal_quad(key, args.rows[first + i], block, eps);
       MISSDIFF_UNROLL(4)
       for (int j = 0; j < 4; ++j) {
         if (4 * block + j < D) noise[i * D + 4 * block + j] = eps[j];
@@ -179,10 +180,11 @@ struct Step {
   MISSDIFF_INLINE void write_wide_next(const Args& args, const Terms& terms, const int32_t* map, int64_t first, int n,
                                        int thread) {
     const int quads = static_cast<int>(args.quads.divisor), D = args.columns.width;
+    const NoiseKey key = read_noise_key(args.key);
     for (int item = thread; item < n * quads; item += kThreads) {
       const int i = quotient(item, args.quads), block = item - i * quads;
       float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-      if (terms.noise) normal_quad(args.key, args.rows[first + i], block, eps);
+      if (terms.noise) normal_quad(key, args.rows[first + i], block, eps);
       MISSDIFF_UNROLL(4)
       for (int j = 0; j < 4; ++j) {
         const int d = 4 * block + j;
