@@ -89,8 +89,10 @@ template <bool kNormal>
 int noise(const Run& run, const int64_t* rows, int64_t num_rows, int64_t columns, const int64_t* key, float* out) {
   const Tile tile = tile_for(run, make_tile(columns * static_cast<int64_t>(sizeof(float))));
   const int width = static_cast<int>(columns);
-  return run_kernel<Random<kNormal>>(run, {rows, key, num_rows, width, Divider((columns + 3) / 4), tile, out},
-                                     num_tiles(tile, num_rows));
+  return with_staged(tile, [&](auto staged) {
+    return run_kernel<Random<kNormal, staged>>(run, {rows, key, num_rows, width, Divider((columns + 3) / 4), tile, out},
+                                               num_tiles(tile, num_rows));
+  });
 }
 
 template <class T>
@@ -175,11 +177,13 @@ int host_perturb(const Run* run, const BatchPointers* batch, const void* alpha, 
   return with_table(*run, [&](auto table) {
     using T = typename decltype(table)::Type;
     const Tile tile = tile_for(*run, make_tile(batch->width * static_cast<int64_t>(sizeof(T))));
-    return run_kernel<Perturb<T>>(
-        *run,
-        {batch->batch<T>(), static_cast<const T*>(alpha), static_cast<const T*>(sigma), key, static_cast<T>(low),
-         static_cast<T>(high), Divider((batch->width + 3) / 4), tile, static_cast<T*>(out)},
-        num_tiles(tile, batch->num_rows));
+    return with_staged(tile, [&](auto staged) {
+      return run_kernel<Perturb<T, staged>>(
+          *run,
+          {batch->batch<T>(), static_cast<const T*>(alpha), static_cast<const T*>(sigma), key, static_cast<T>(low),
+           static_cast<T>(high), Divider((batch->width + 3) / 4), tile, static_cast<T*>(out)},
+          num_tiles(tile, batch->num_rows));
+    });
   });
 }
 
@@ -189,16 +193,18 @@ int host_masked_loss(const Run* run, const BatchPointers* batch, const void* pre
     using T = typename decltype(table)::Type;
     using P = typename decltype(cell)::Type;
     const Batch<T> drawn = batch->batch<T>();
-    const Tile tile = tile_for(*run, Loss<T, P>::tile_of(drawn.columns));
+    const Tile tile = tile_for(*run, Loss<T, P, true>::tile_of(drawn.columns));
     const int64_t tiles = num_tiles(tile, batch->num_rows);
     std::vector<double> partials(static_cast<size_t>(tiles));
     int64_t count = 0;
     int bad = run_kernel<Count<T, false>>(*run, {drawn, &count}, Count<T, false>::num_blocks(batch->num_rows));
-    bad |= run_kernel<Loss<T, P>>(
-        *run,
-        {drawn, static_cast<const P*>(prediction), static_cast<const T*>(weight), static_cast<const T*>(column_weight),
-         static_cast<T>(mean_weight), &count, tile, static_cast<P*>(grad), partials.data()},
-        tiles);
+    bad |= with_staged(tile, [&](auto staged) {
+      return run_kernel<Loss<T, P, staged>>(*run,
+                                            {drawn, static_cast<const P*>(prediction), static_cast<const T*>(weight),
+                                             static_cast<const T*>(column_weight), static_cast<T>(mean_weight), &count,
+                                             tile, static_cast<P*>(grad), partials.data()},
+                                            tiles);
+    });
     return bad | total<T>(*run, partials, &count, loss);
   });
 }
@@ -209,14 +215,16 @@ int host_masked_noise_loss(const Run* run, const BatchPointers* batch, const voi
     using T = typename decltype(table)::Type;
     using P = typename decltype(cell)::Type;
     const Batch<T> drawn = batch->batch<T>();
-    const Tile tile = tile_for(*run, NoiseLoss<T, P>::tile_of(drawn.columns));
+    const Tile tile = tile_for(*run, NoiseLoss<T, P, true>::tile_of(drawn.columns));
     const int64_t tiles = num_tiles(tile, batch->num_rows);
     std::vector<double> partials(static_cast<size_t>(tiles));
     int64_t count = 0;
     int bad = run_kernel<Count<T, true>>(*run, {drawn, &count}, Count<T, true>::num_blocks(batch->num_rows));
-    bad |= run_kernel<NoiseLoss<T, P>>(
-        *run, {drawn, static_cast<const P*>(prediction), key, &count, tile, static_cast<P*>(grad), partials.data()},
-        tiles);
+    bad |= with_staged(tile, [&](auto staged) {
+      return run_kernel<NoiseLoss<T, P, staged>>(
+          *run, {drawn, static_cast<const P*>(prediction), key, &count, tile, static_cast<P*>(grad), partials.data()},
+          tiles);
+    });
     return bad | total<T>(*run, partials, &count, loss);
   });
 }
@@ -228,13 +236,15 @@ int host_step(const Run* run, const BatchPointers* batch, const void* x, const v
     using T = typename decltype(table)::Type;
     return with_cell<T>(*run, [&](auto cell) {
       using P = typename decltype(cell)::Type;
-      const Tile tile = tile_for(*run, Step<T, P>::tile_of(batch->columns()));
-      return run_kernel<Step<T, P>>(
-          *run,
-          {batch->columns(), static_cast<const T*>(x), static_cast<const P*>(prediction), prediction_width,
-           static_cast<const T*>(previous), batch->states, static_cast<const T*>(coefficients), batch->rows, key,
-           softmax != 0, batch->num_rows, tile, static_cast<T*>(next), static_cast<T*>(p)},
-          num_tiles(tile, batch->num_rows));
+      const Tile tile = tile_for(*run, Step<T, P, true>::tile_of(batch->columns()));
+      return with_staged(tile, [&](auto staged) {
+        return run_kernel<Step<T, P, staged>>(
+            *run,
+            {batch->columns(), static_cast<const T*>(x), static_cast<const P*>(prediction), prediction_width,
+             static_cast<const T*>(previous), batch->states, static_cast<const T*>(coefficients), batch->rows, key,
+             softmax != 0, batch->num_rows, tile, static_cast<T*>(next), static_cast<T*>(p)},
+            num_tiles(tile, batch->num_rows));
+      });
     });
   });
 }
@@ -243,11 +253,14 @@ int host_decode(const Run* run, const BatchPointers* batch, const void* x, const
                 int64_t num_boundaries, const int64_t* starts, int32_t* places, int16_t* codes) {
   return with_table(*run, [&](auto table) {
     using T = typename decltype(table)::Type;
-    const Tile tile = tile_for(*run, Decode<T>::tile_of(batch->columns()));
-    return run_kernel<Decode<T>>(*run,
-                                 {batch->columns(), static_cast<const T*>(x), static_cast<const T*>(boundaries),
-                                  num_boundaries, starts, batch->num_rows, tile, places, codes},
-                                 num_tiles(tile, batch->num_rows));
+    const Tile tile = tile_for(*run, Decode<T, true>::tile_of(batch->columns()));
+    return with_staged(tile, [&](auto staged) {
+      return run_kernel<Decode<T, staged>>(
+          *run,
+          {batch->columns(), static_cast<const T*>(x), static_cast<const T*>(boundaries), num_boundaries, starts,
+           batch->num_rows, tile, places, codes},
+          num_tiles(tile, batch->num_rows));
+    });
   });
 }
 }

@@ -5,7 +5,7 @@
 
 namespace missdiff::cuda {
 
-template <class T>
+template <class T, bool kStaged>
 struct Decode {
   struct Args {
     Columns columns;
@@ -46,28 +46,27 @@ struct Decode {
 
   static int64_t shared_bytes(const Args& args) {
     const int64_t codes = static_cast<int64_t>(sizeof(int16_t)) * args.tile.rows * args.columns.categorical;
-    return args.tile.staged ? stage_bytes<T>(args.stage, args.tile.rows) + index_bytes(args) + codes : 0;
+    return kStaged ? stage_bytes<T>(args.stage, args.tile.rows) + index_bytes(args) + codes : 0;
   }
 
   template <int kPhase>
   MISSDIFF_INLINE void run(const Args& args, const Place& place, char* shared) {
     const int C = args.columns.continuous, K = args.columns.categorical, thread = place.thread, rows = args.tile.rows;
-    const bool staged = args.tile.staged;
     const int64_t first = place.block * rows, D = args.columns.width;
     const int n = rows_of_tile(args.tile, args.num_rows, first);
     const int64_t tile_bytes = stage_bytes<T>(args.stage, rows);
     T* tile = reinterpret_cast<T*>(shared);
-    int32_t* bin_index = staged ? reinterpret_cast<int32_t*>(shared + tile_bytes) : args.bin_index + first * C;
+    int32_t* bin_index = kStaged ? reinterpret_cast<int32_t*>(shared + tile_bytes) : args.bin_index + first * C;
     int16_t* codes =
-        staged ? reinterpret_cast<int16_t*>(shared + tile_bytes + index_bytes(args)) : args.codes + first * K;
+        kStaged ? reinterpret_cast<int16_t*>(shared + tile_bytes + index_bytes(args)) : args.codes + first * K;
     if constexpr (kPhase == 0) {
       check_columns(args.columns, thread, kThreads);
-      if (staged) load_rows(args.x + first * D, n, args.stage, tile, thread, kThreads);
+      if constexpr (kStaged) load_rows(args.x + first * D, n, args.stage, tile, thread, kThreads);
     } else if constexpr (kPhase == 1) {
       // Columns differ in boundaries and categories: a warp works on one column of several rows.
       const int i = thread % rows;
       if (i >= n) return;
-      const T* x = staged ? tile + static_cast<int64_t>(i) * args.stage.stride : args.x + (first + i) * D;
+      const T* x = kStaged ? tile + static_cast<int64_t>(i) * args.stage.stride : args.x + (first + i) * D;
       for (int j = thread / rows; j < C + K; j += kThreads / rows) {
         if (j < C) {
           bin_index[static_cast<int64_t>(i) * C + j] = bin_of(args, j, x[j]);
@@ -76,7 +75,7 @@ struct Decode {
           codes[static_cast<int64_t>(i) * K + j - C] = static_cast<int16_t>(argmax_group(x + group.first, group.size));
         }
       }
-    } else if (staged) {
+    } else if constexpr (kStaged) {
       copy_tile(bin_index, args.bin_index + first * C, n * C, thread, kThreads);
       copy_tile(codes, args.codes + first * K, n * K, thread, kThreads);
     }

@@ -9,8 +9,8 @@
 namespace missdiff::cuda {
 
 // A noise key, read on the device, so that it can change between replays of a graph. A thread reads it once for all its
-// blocks. All threads of a warp hold the same, in uniform registers: the ten round keys are then sums of uniform
-// registers, which take no instruction of a thread's own and no register.
+// blocks. All threads of a warp hold the same, which lets the compiler add the round keys up once a warp, in uniform
+// registers.
 struct NoiseKey {
   uint32_t first, second, step;
 };
@@ -135,7 +135,7 @@ MISSDIFF_INLINE void normal_quad(const int64_t* key, int64_t row, int block, flo
 }
 
 // Uniform or normal numbers of each row.
-template <bool kNormal>
+template <bool kNormal, bool kStaged>
 struct Random {
   struct Args {
     const int64_t* rows;  // [B]
@@ -150,7 +150,7 @@ struct Random {
   static constexpr int kPhases = 2;
 
   static int64_t shared_bytes(const Args& args) {
-    return args.tile.staged ? static_cast<int64_t>(sizeof(float)) * args.tile.rows * args.columns : 0;
+    return kStaged ? static_cast<int64_t>(sizeof(float)) * args.tile.rows * args.columns : 0;
   }
 
   template <int kPhase>
@@ -158,12 +158,13 @@ struct Random {
     const int64_t first = place.block * args.tile.rows;
     const int n = rows_of_tile(args.tile, args.num_rows, first), columns = args.columns;
     float* out = args.out + first * columns;
-    float* tile = args.tile.staged ? reinterpret_cast<float*>(shared) : out;
+    float* tile = kStaged ? reinterpret_cast<float*>(shared) : out;
     if constexpr (kPhase == 0) {
       const int quads = static_cast<int>(args.quads.divisor);
       const NoiseKey key = read_noise_key(args.key);
       for (int item = place.thread; item < n * quads; item += kThreads) {
         const int i = quotient(item, args.quads), block = item - i * quads;
+        float* row = tile + static_cast<ptrdiff_t>(i) * columns + 4 * block;
         float numbers[4];
         if constexpr (kNormal) {
           normal_quad(key, args.rows[first + i], block, numbers);
@@ -175,10 +176,10 @@ struct Random {
         }
         MISSDIFF_UNROLL(4)
         for (int j = 0; j < 4; ++j) {
-          if (4 * block + j < columns) tile[static_cast<int64_t>(i) * columns + 4 * block + j] = numbers[j];
+          if (4 * block + j < columns) row[j] = numbers[j];
         }
       }
-    } else if (args.tile.staged) {
+    } else if constexpr (kStaged) {
       copy_tile(tile, out, n * columns, place.thread, kThreads);
     }
   }
