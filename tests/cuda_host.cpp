@@ -249,6 +249,19 @@ int host_step(const Run* run, const BatchPointers* batch, const void* x, const v
   });
 }
 
+int host_encode(const Run* run, int64_t whole, const void* cells, int64_t num_cells, const void* keys, int64_t num_keys,
+                const double* ends, const float* boundaries, int64_t count, const double* share, float* scores) {
+  const double least = 0.5 / static_cast<double>(count);
+  const auto encode = [&](auto cell) {
+    using T = typename decltype(cell)::Type;
+    return run_kernel<Encode<T>>(*run,
+                                 {static_cast<const T*>(cells), static_cast<const T*>(keys), ends, boundaries, share,
+                                  least, 1.0 - least, num_cells, static_cast<int32_t>(num_keys), scores},
+                                 Encode<T>::num_blocks(num_cells));
+  };
+  return whole != 0 ? encode(Is<int64_t>()) : with_table(*run, encode);
+}
+
 int host_decode(const Run* run, const BatchPointers* batch, const void* x, const void* boundaries,
                 int64_t num_boundaries, const int64_t* starts, int32_t* places, int16_t* codes) {
   return with_table(*run, [&](auto table) {

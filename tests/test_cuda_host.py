@@ -11,6 +11,8 @@ import pytest
 import torch
 from batches import LAYOUTS, Batch, make_batch, make_prediction
 from cuda_host import Host, compile_library, compiler
+from test_codec_encode import KEYS, shares, tail_example
+from test_codec_encode import example as encode_example
 from tolerances import assert_close
 from torch import Tensor
 
@@ -250,6 +252,22 @@ def test_decode(host: Host, layout: Layout, kind: torch.dtype) -> None:
         results = host.decode(x, layout, boundaries, starts)
         for result, wanted in zip(results, reference.decode(x, layout.offsets(), boundaries, starts), strict=True):
             assert torch.equal(result, wanted)
+
+
+@pytest.mark.parametrize("kind", KEYS, ids=str)
+@pytest.mark.parametrize("keys", [1, 2, 57, 1000])
+def test_encode(library: ctypes.CDLL, kind: torch.dtype, keys: int) -> None:
+    for size in (0, 1, 255, 256, 1003):
+        arguments = encode_example(size, keys, kind)
+        for share in (None, shares(size)):
+            assert_close("encode", Host(library).encode(*arguments, share), reference.encode(*arguments, share))
+
+
+def test_quantiles_in_the_tails(library: ctypes.CDLL) -> None:
+    """Ranks from 1e-18 on, a range in which the quantile function has three formulas."""
+    arguments = tail_example()
+    for share in (None, shares(len(arguments[0]))):
+        assert_close("encode", Host(library).encode(*arguments, share), reference.encode(*arguments, share))
 
 
 def test_what_shared_memory_held_does_not_matter(library: ctypes.CDLL, layout: Layout) -> None:

@@ -17,10 +17,10 @@ import torch
 _PACKAGE = __name__.split(".")[0]
 _FOLDER = Path(__file__).parents[1]
 _CUDA_OPS = (
-    *("uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "decode"),
+    *("uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "encode", "decode"),
     *("mlp_sample", "mlp_predict", "adamw"),
 )
-_OPS = {"CPU": (*_CUDA_OPS, "mlp_train_step", "encode"), "CUDA": _CUDA_OPS}
+_OPS = {"CPU": (*_CUDA_OPS, "mlp_train_step"), "CUDA": _CUDA_OPS}
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
 
