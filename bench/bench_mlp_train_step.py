@@ -30,7 +30,9 @@ from missdiff_fast.config import ObjectiveConfig, TrainingConfig
 from missdiff_fast.diffusion.objective import column_weights
 from missdiff_fast.diffusion.schedule import noise_weight
 from missdiff_fast.networks import Denoiser
-from missdiff_fast.networks.packing import lay_out
+from missdiff_fast.networks.packing import TrainingState, lay_out
+from missdiff_fast.ops.mlp_train_steps import PRECISIONS as TRAIN_PRECISIONS
+from missdiff_fast.ops.mlp_train_steps import mlp_train_steps
 
 IMPLEMENTATIONS = [*USUAL, "sgemm"]
 STEPS, ROWS = 20, TrainingConfig().resolve(FULL_SIZE)[1]
@@ -38,6 +40,7 @@ RATE, DECAY = 1e-3, 0.998
 CARD = ["native"]
 CARD += [f"{kind} {name}" for name in PRECISIONS for kind in ("eager", "graph")]
 CARD += [f"{kind} tf32" for kind in ("compile", "compile and graph")]
+CARD += [f"native persistent {name}" for name in TRAIN_PRECISIONS]
 BATCHES = 16  # different ones, that a rival on a card goes through
 FEW, MANY = 100, 3100  # steps of two fits, whose times are subtracted
 
@@ -118,6 +121,20 @@ class Training:
 
         return run
 
+    def persistent(self, name: str) -> Function:
+        """All batches in one launch, in a precision of `mlp_train_steps`."""
+        state = TrainingState.of(make_network(self.w, Denoiser))
+        batches = self.rows, self.states, self.states, self.sigma, self.weight, self.w.key.repeat(len(self.rows), 1)
+        return partial(
+            mlp_train_steps,
+            *(state, self.w.table, *batches),
+            learning_rates=[RATE] * len(self.rows),
+            decays=[DECAY] * len(self.rows),
+            mean_weight=self.objective.mean_weight,
+            column_weight=self.column_weight,
+            precision=name,
+        )
+
     def plain(self, compiled: bool) -> PlainStepper:
         network = make_network(self.w, EagerDenoiser)
         return PlainStepper(network, self.objective, self.column_weight, DECAY, PlainBackend(compiled))  # type: ignore[arg-type]
@@ -151,8 +168,10 @@ class Training:
         return lambda: [replay() for _ in range(count)]
 
     def make(self, implementation: str) -> Function:
-        """A rival of `CARD`."""
+        """A rival of `CARD`, or the native steps in one launch."""
         kind, _, name = implementation.rpartition(" ")
+        if kind == "native persistent":
+            return self.persistent(name)
         compiled = kind.startswith("compile")
         return self.captured(name, compiled) if kind.endswith("graph") else self.called(name, self.plain(compiled))
 

@@ -28,6 +28,12 @@ STABLE_TORCH_LIBRARY(missdiff_fast, m) {
       "Tensor loss_states, Tensor sigma, Tensor level_features, Tensor weight, Tensor key, Tensor schedule, "
       "int num_columns, int width, int blocks, float mean_weight, Tensor? column_weight=None) -> Tensor");
   m.def(
+      "mlp_train_steps(Tensor(a!) weights, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!) ema, "
+      "Tensor continuous, Tensor codes, Tensor values, Tensor offsets, Tensor rows, Tensor states, "
+      "Tensor loss_states, Tensor sigma, Tensor level_features, Tensor weight, Tensor keys, Tensor schedule, "
+      "int num_columns, int width, int blocks, float mean_weight, int precision, Tensor? column_weight=None) -> "
+      "Tensor");
+  m.def(
       "adamw(Tensor(a!) weights, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq, Tensor(d!) ema, Tensor gradient, "
       "Tensor schedule) -> ()");
   m.def(

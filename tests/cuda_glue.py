@@ -16,8 +16,9 @@ from batches import LAYOUTS, make_batch, make_prediction
 from test_mlp_composed import arguments
 from test_mlp_sample import example
 
+from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks import packing_cuda as tiles
-from missdiff_fast.networks.packing import shifts
+from missdiff_fast.networks.packing import TrainingState, shifts
 from missdiff_fast.ops import _library
 
 CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
@@ -42,6 +43,13 @@ def calls(size: int) -> dict[str, tuple[Any, ...]]:
         "decode": (x, table.offsets, torch.empty(0), starts),
         "adamw": (*(weights.clone() for _ in range(4)), weights, torch.ones(3, dtype=torch.float64)),
     }
+    flat = TrainingState.of(Denoiser(layout, width=20, blocks=1), panels=False).weights
+    features, schedule = torch.zeros(size, 64), torch.ones(1, 3, dtype=torch.float64)
+    found["mlp_train_steps"] = (
+        *(*(flat.clone() for _ in range(4)), table.continuous, table.codes, table.values, table.offsets, batch.rows),
+        *(batch.states, batch.states, batch.sigma, features, batch.weight, batch.key[None], schedule, D, 20, 1, 0.3, 1),
+        None,
+    )
     found |= arguments(torch.device("cpu"), size)
     scales = batch.rows, batch.states, batch.alpha, batch.sigma, batch.key
     found["perturb"] = (*cells, *scales, D, 0.0, 1.0)
@@ -72,11 +80,12 @@ def main(stub: str) -> None:
     with torch.no_grad():
         found = {size: {name: outcome(name, given) for name, given in calls(size).items()} for size in (0, 7)}
         given = calls(7)
-        perturb, predict = given["perturb"], given["mlp_predict 20 float32"]
+        perturb, predict, train = given["perturb"], given["mlp_predict 20 float32"], given["mlp_train_steps"]
         states, weights = torch.zeros(7, 3, dtype=torch.uint8), torch.zeros(8, dtype=torch.uint8)
         wrong = {
             "states": outcome("perturb", (*perturb[:4], states, *perturb[5:])),
             "weights": outcome("mlp_predict", (*predict[:2], weights, *predict[3:])),
+            "flat weights": outcome("mlp_train_steps", (*(weights.float() for _ in range(4)), *train[4:])),
             "columns": outcome("silu_forward", (torch.zeros(6, 7).T, *given["silu_forward"][1:])),
             "level": outcome("norm_forward", (*given["norm_forward"][:5], None, *given["norm_forward"][6:])),
             "places": outcome("column_sums", (*given["column_sums"][:1], torch.arange(5), torch.zeros(9))),

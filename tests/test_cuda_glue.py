@@ -41,13 +41,13 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_every_op_comes_to_its_launch(outcomes: Any) -> None:
     """Arguments are unpacked, checked and laid out; then there is no driver."""
-    assert len({name.split()[0] for name in outcomes["rows"]}) == 18
+    assert len({name.split()[0] for name in outcomes["rows"]}) == 19
     for name, told in outcomes["rows"].items():
         assert "a CUDA kernel could not be started on device 0: " in told, f"{name}: {told}"
 
 
 def test_nothing_is_started_for_no_rows(outcomes: Any) -> None:
-    always = ("masked_loss", "masked_noise_loss", "adamw", "mlp_loss", "column_sums", "store_next")
+    always = ("masked_loss", "masked_noise_loss", "adamw", "mlp_loss", "mlp_train_steps", "column_sums", "store_next")
     for name, told in outcomes["empty"].items():
         if name.split()[0] in always:  # a value is written all the same
             assert "a CUDA kernel could not be started" in told, f"{name}: {told}"
@@ -60,6 +60,7 @@ def test_nothing_is_started_for_no_rows(outcomes: Any) -> None:
 def test_what_a_kernel_could_not_bear_is_refused(outcomes: Any) -> None:
     assert "offsets hold 5 groups" in outcomes["wrong"]["states"]
     assert "weights hold 8 bytes, not the" in outcomes["wrong"]["weights"]
+    assert "weights hold 8 numbers" in outcomes["wrong"]["flat weights"]
     assert "x must have adjacent numbers in each row" in outcomes["wrong"]["columns"]
     assert "level needs level_bias" in outcomes["wrong"]["level"]
     assert "places has size 5 in dimension 0, not 6" in outcomes["wrong"]["places"]

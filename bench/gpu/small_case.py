@@ -23,6 +23,7 @@ from torch import Tensor
 from missdiff_fast import ops
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState
+from missdiff_fast.ops import mlp_train_steps as persistent
 from missdiff_fast.ops import reference
 
 PRECISIONS = {"bfloat16": 2e-2, "float32": 1e-4}  # with the greatest relative error of a pass in each
@@ -168,11 +169,32 @@ def mlp_train_step(batch: Batch, device: torch.device) -> None:
         _near(result, truth, PRECISIONS["bfloat16"])
 
 
+def mlp_train_steps(batch: Batch, device: torch.device) -> None:
+    """Two steps in one launch."""
+    found = []
+    for module, where in ((persistent, device), (reference, torch.device("cpu"))):
+        network = _network(batch, WIDTHS[0]).to(where)
+        state, b = TrainingState.of(network), on(where, batch)
+        tensors = b.rows, b.states, b.states, b.sigma, b.weight, b.key
+        if module is persistent:
+            batches = (x.expand(2, *x.shape) for x in tensors)
+            losses = module.mlp_train_steps(
+                state, b.table, *batches, learning_rates=[1e-3] * 2, decays=[0.9] * 2, precision="float32"
+            )
+        else:
+            steps = (module.mlp_train_step(state, b.table, *tensors, learning_rate=1e-3, decay=0.9) for _ in range(2))
+            losses = torch.stack(list(steps))
+        state.write_ema()
+        found.append([losses, *network.parameters()])
+    for result, truth in zip(*found, strict=True):
+        _near(result, truth, PRECISIONS["float32"])
+
+
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
         uniform, perturb, masked_loss, masked_noise_loss, step, decode, mlp_predict, mlp_sample, many_rows,
-        mlp_train_step,
+        mlp_train_step, mlp_train_steps,
     )
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from missdiff_fast import ops
 from missdiff_fast._engine.protocols import Backend, Stepper, Tile
-from missdiff_fast._engine.steppers import FusedStepper, GraphStepper, TorchStepper
+from missdiff_fast._engine.steppers import FusedStepper, GraphStepper, PersistentStepper, TorchStepper
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
 from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.errors import DataError
@@ -83,6 +83,12 @@ class NativeBackend:
     For networks that the native passes do not take (any but a `Denoiser` itself; on a GPU one wider than its kernels),
     PyTorch computes the network and the compiled ops do the rest.
 
+    Parameters
+    ----------
+    persistent : bool
+        Whether a GPU takes many training steps in one launch, by `PersistentStepper`, instead of a CUDA graph for each.
+        Off until a GPU has measured it.
+
     Examples
     --------
     >>> NativeBackend().tile(nn.Linear(1, 1), torch.device("cpu"))
@@ -91,6 +97,9 @@ class NativeBackend:
 
     capturable = True
     columns_in_threads = True
+
+    def __init__(self, *, persistent: bool = False) -> None:
+        self.persistent = persistent
 
     uniform = staticmethod(ops.uniform)
     normal = staticmethod(ops.normal)
@@ -135,6 +144,8 @@ class NativeBackend:
         if not is_denoiser(network) or column_weight.dtype != torch.float32:
             return TorchStepper(network, objective, column_weight, ema, self)
         if column_weight.device.type == "cuda":
+            if self.persistent:
+                return PersistentStepper(network, objective, column_weight, ema)
             return GraphStepper(network, objective, column_weight, ema)
         return FusedStepper(network, objective, column_weight, ema, self)
 

@@ -1,4 +1,4 @@
-"""Training-step implementations: PyTorch, one call of an op for each step, or a CUDA graph replayed for each."""
+"""Implementations of training steps: PyTorch, one call of an op for each, one for many, or a CUDA graph replayed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from missdiff_fast.config import ObjectiveConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing import TrainingState
 from missdiff_fast.ops.mlp_composed import Workspace, composed_train_step
+from missdiff_fast.ops.mlp_train_steps import mlp_train_steps
 from missdiff_fast.table.encoded import EncodedTable
 
 
@@ -237,6 +238,36 @@ class GraphStepper(_PackedStepper):
             workspace=workspace,
         )
         buffer.give(loss)
+
+
+class PersistentStepper(_PackedStepper):
+    """One call of `missdiff_fast.ops.mlp_train_steps` for all steps up to the next point of the loss curve.
+
+    On a GPU that is one launch. Matrix products are in TF32 there. Arguments as of `Backend.stepper`.
+    """
+
+    def __init__(self, network: Denoiser, objective: ObjectiveConfig, column_weight: Tensor, ema: float) -> None:
+        self.state = TrainingState.of(network)
+        self.objective, self.column_weight, self.ema = objective, column_weight, ema
+
+    def run(self, batches: TrainBatches, rates: Sequence[float], progress: Progress) -> None:
+        """As `Stepper.run`."""
+        start = 0
+        while start < len(batches):
+            stop = min(len(batches), start + progress.until_log)
+            progress.add(self.steps(batches.part(start, stop), rates[start:stop]).sum(), stop - start)
+            start = stop
+
+    def steps(self, batches: TrainBatches, rates: Sequence[float]) -> Tensor:
+        """Take one step for each batch; the losses before the steps."""
+        b, first = batches, self.state.steps
+        return mlp_train_steps(
+            *(self.state, b.table, b.rows, b.states, b.loss_states, b.sigma, b.weight, b.keys),
+            learning_rates=rates,
+            decays=[decay_of(first + t, self.ema) for t in range(len(rates))],
+            mean_weight=self.objective.mean_weight,
+            column_weight=self.column_weight,
+        )
 
 
 class WeightAverage:

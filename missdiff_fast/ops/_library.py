@@ -25,7 +25,7 @@ _STEP_OPS = (
     *("mlp_input", "mlp_loss", "norm_forward", "norm_backward", "silu_forward", "silu_backward"),
     *("column_sums", "store_next"),
 )
-_OPS = {"CPU": (*_COMMON_OPS, "mlp_train_step", "encode"), "CUDA": (*_COMMON_OPS, *_STEP_OPS)}
+_OPS = {"CPU": (*_COMMON_OPS, "mlp_train_step", "encode"), "CUDA": (*_COMMON_OPS, *_STEP_OPS, "mlp_train_steps")}
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
 
