@@ -1,7 +1,7 @@
 """The layers of a training step between two matrix products, one launch each on a GPU.
 
-Arguments as in `missdiff_fast.ops.reference.layers`, whose functions are the CPU kernels. On a GPU they are float32, and
-the numbers of a row adjacent. Not differentiable.
+Arguments as in `missdiff_fast.ops.reference.layers`, the CPU kernels. On a GPU they are float32, with adjacent
+numbers in each row. Not differentiable.
 """
 
 from __future__ import annotations
