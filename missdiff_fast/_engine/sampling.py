@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -87,19 +87,12 @@ def draw(
         )
 
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
-        check: Callable[[], None] | None = None
-        for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):
-            begun = begin_check(x, "drew")
-            if check is not None:
-                check()
-            check = begun
-            bar.update(stop - start)
+        tiles = shrinking(known, backend.tile(network, device), work, first_row=first_row)
+        for start, stop, x in finite(tiles, "drew", bar):
             if solver.draw_categories:
                 rows = torch.arange(first_row + start, first_row + stop, device=device)
                 draw_categories(x, known.layout, backend.uniform(rows, known.layout.num_categorical, keys[-1]))
             yield start, stop, x
-        if check is not None:
-            check()
 
 
 def draw_categories(x: Tensor, layout: Layout, uniform: Tensor) -> None:
@@ -138,6 +131,20 @@ def draw_codes(chances: Tensor, uniform: Tensor) -> Tensor:
     below = chances.cumsum(1)
     # The last bound is the greatest, so that a category is found whatever the probabilities sum to.
     return (below[:, :-1] <= uniform * below[:, -1:]).sum(1, keepdim=True)
+
+
+def finite(tiles: Iterable[tuple[int, int, Tensor]], verb: str, bar: tqdm) -> Iterator[tuple[int, int, Tensor]]:
+    """The tiles, with `check_finite` of each; the check of a GPU's is over once the next tile is asked for."""
+    check: Callable[[], None] | None = None
+    for start, stop, x in tiles:
+        begun = begin_check(x, verb)
+        if check is not None:
+            check()
+        check = begun
+        bar.update(stop - start)
+        yield start, stop, x
+    if check is not None:
+        check()
 
 
 def check_finite(x: Tensor, verb: str) -> None:

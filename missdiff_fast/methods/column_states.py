@@ -280,11 +280,21 @@ class ColumnStates(Method):
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
         codes, means = empty_codes(table), torch.empty((len(table), table.layout.num_continuous))
         atoms = torch.empty(means.shape, dtype=torch.int32) if self.atoms.layout != self.atoms.plain else None
-        for a, b, logits, mean in self._one_pass(table, verbose):
-            if atoms is not None:
-                atoms[a:b] = self.atoms.sure(logits)
+        results = [means, codes] if atoms is None else [means, codes, atoms]
+
+        def store(tile: slice, found: Callable[[], tuple[Tensor, ...]]) -> None:
+            for result, own in zip(results, found(), strict=True):
+                result[tile] = own
+
+        def begin(part: tuple[int, int, Tensor, Tensor]) -> Callable[[], None]:
+            a, b, logits, mean = part
             best = most_probable(logits, self.atoms.layout, self.backend)
-            means[a:b], codes[a:b] = mean, self.wide.most_probable(best, logits)
+            found = [mean, self.wide.most_probable(best, logits)]
+            if atoms is not None:
+                found.append(self.atoms.sure(logits))
+            return partial(store, slice(a, b), to_host(*found))
+
+        one_behind(self._one_pass(table, verbose), begin)
         return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
