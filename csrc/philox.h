@@ -4,7 +4,7 @@
 // missdiff_fast.ops.reference, so that every processor gives the same bits. Compile with -ffp-contract=off.
 #pragma once
 
-#include "macros.h"
+#include "division.h"
 
 namespace missdiff {
 
@@ -32,28 +32,8 @@ MISSDIFF_INLINE float open_unit(uint32_t word) {
   return static_cast<float>(odd_numerator(word)) * (1.0f / 16777216.0f);
 }
 
-// f / divisor, where divisor is 2 + f, from any reciprocal within 2 units in the last place, which
-// tests/test_cuda_host.py tries for every f. Rounding the better reciprocal upwards makes it right at 2 - 2^-23 too,
-// where 1/2 is as near.
-MISSDIFF_INLINE float log_ratio_from(float f, float divisor, float reciprocal) {
-  const float error = fused_multiply_add(-divisor, reciprocal, 1.0f);
-  const float inverse = fused_multiply_add_up(error, reciprocal, reciprocal);
-  const float ratio = f * inverse;
-  return fused_multiply_add(fused_multiply_add(-divisor, ratio, f), inverse, ratio);
-}
-
-// f / (2 + f), correctly rounded, for the f of a logarithm: of 2^23 values from sqrt(1/2) - 1 to sqrt(2) - 1. On a card
-// these are the instructions of a division without the branch for other operands.
-MISSDIFF_INLINE float log_ratio(float f) {
-  const float divisor = 2.0f + f;
-#ifdef __CUDA_ARCH__
-  float reciprocal;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(divisor));
-  return log_ratio_from(f, divisor, reciprocal);
-#else
-  return f / divisor;
-#endif
-}
+// f / (2 + f), correctly rounded, for the f of a logarithm: of 2^23 values from sqrt(1/2) - 1 to sqrt(2) - 1.
+MISSDIFF_INLINE float log_ratio(float f) { return divide_plainly(f, 2.0f + f); }
 
 // Natural logarithm of x / 2^scale for a positive normal x, as FreeBSD's logf computes it. Infinity and NaN are not
 // handled. The scale and the exponent's bias are subtracted as unsigned integers, so that the bits of a NaN do not

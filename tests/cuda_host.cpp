@@ -122,15 +122,21 @@ void host_quotients(int64_t divisor, const int32_t* in, int64_t n, int32_t* out)
   for (int64_t i = 0; i < n; ++i) out[i] = quotient(in[i], by);
 }
 
-// How many of all quotients of logarithms are wrong, where the reciprocal is off by so many units in the last place.
-int64_t host_wrong_ratios(int64_t units) {
+// How many of all quotients of logarithms, and of all reciprocals of numbers from 1 to 2, are wrong, where the
+// approximate reciprocal is off by so many units in the last place.
+int64_t host_wrong_quotients(int64_t units) {
   int64_t wrong = 0;
-  for (int32_t mantissa = 0; mantissa < 1 << 23; ++mantissa) {
-    const float f = bits_float(mantissa + 0x3F3504F3) - 1.0f, divisor = 2.0f + f;
+  const auto check = [&](float x, float divisor) {
     const float nearest = static_cast<float>(1.0 / static_cast<double>(divisor));
     const float reciprocal = bits_float(float_bits(nearest) + static_cast<int32_t>(units));
-    wrong += float_bits(log_ratio_from(f, divisor, reciprocal)) != float_bits(f / divisor);
+    wrong += float_bits(divide_from(x, divisor, reciprocal)) != float_bits(x / divisor);
+  };
+  for (int32_t mantissa = 0; mantissa < 1 << 23; ++mantissa) {
+    const float f = bits_float(mantissa + 0x3F3504F3) - 1.0f;
+    check(f, 2.0f + f);
+    check(1.0f, bits_float(mantissa + 0x3F800000));
   }
+  check(1.0f, 2.0f);
   return wrong;
 }
 

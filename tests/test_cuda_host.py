@@ -80,10 +80,10 @@ def test_noise_is_the_reference_bit_for_bit(host: Host, name: str, size: int, co
 
 
 @pytest.mark.parametrize("units", range(-2, 3))
-def test_ratios_of_logarithms_are_rounded_correctly(library: ctypes.CDLL, units: int) -> None:
+def test_quotients_are_rounded_correctly(library: ctypes.CDLL, units: int) -> None:
     """Whatever the card's approximate reciprocal is, which is within a unit or so of the true one."""
-    library.host_wrong_ratios.restype = ctypes.c_int64
-    assert library.host_wrong_ratios(ctypes.c_int64(units)) == 0
+    library.host_wrong_quotients.restype = ctypes.c_int64
+    assert library.host_wrong_quotients(ctypes.c_int64(units)) == 0
 
 
 @pytest.mark.parametrize("units", range(-2, 3))
