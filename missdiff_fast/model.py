@@ -103,7 +103,7 @@ class MissDiff(Parameters):
         Seed of everything random. None takes a new seed from the system's entropy at every call, a generator draws one
         from itself at every call.
     device : str
-        "auto", "cpu", "cuda" or, of several, "cuda:1".
+        "auto", "cpu", "cuda" or, of several, "cuda:1". "cuda" is the current one; under torchrun that of the process.
     backend : str
         "native" (compiled ops), "reference" (plain PyTorch) or "auto".
     verbose : bool

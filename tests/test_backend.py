@@ -21,6 +21,7 @@ from missdiff_fast._engine.random import make_key
 from missdiff_fast._engine.refinement import Networks, run_phases
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
+from missdiff_fast._process import hides_bar
 from missdiff_fast.config import Config, SolverConfig, TrainingConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
@@ -149,3 +150,56 @@ def test_a_second_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None
     assert resolve_device("cuda:0") == torch.device("cuda:0")
     with pytest.raises(ValueError, match="'cuda:3' asked for, but there are 1 CUDA devices, from 0"):
         resolve_device("cuda:3")
+
+
+@pytest.mark.parametrize(
+    ("current", "rank", "count", "expected"),
+    [
+        (0, None, 8, 0),
+        (3, None, 8, 3),  # torch.cuda.set_device
+        (0, "0", 8, 0),
+        (0, "5", 8, 5),  # started by torchrun
+        (2, "5", 8, 2),  # the process has chosen
+        (0, "5", 1, 0),  # each process sees one card
+        (0, "x", 8, 0),
+    ],
+)
+@pytest.mark.parametrize("name", ["auto", "cuda", torch.device("cuda")])
+def test_each_process_has_a_gpu_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+    current: int,
+    rank: str | None,
+    count: int,
+    expected: int,
+    name: str | torch.device,
+) -> None:
+    _show_gpus(monkeypatch, count, current, rank)
+    assert resolve_device(name) == torch.device("cuda", expected)
+    assert resolve_device("cuda:0") == torch.device("cuda:0")
+    assert resolve_device("cpu") == CPU
+
+
+def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    _show_gpus(monkeypatch, 4, 0, "4")
+    with pytest.raises(
+        ValueError, match=r"LOCAL_RANK is 4, but there are 4 CUDA devices, .* start at most 4 processes"
+    ):
+        resolve_device("auto")
+
+
+def _show_gpus(monkeypatch: pytest.MonkeyPatch, count: int, current: int, rank: str | None) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
+    if rank is None:
+        monkeypatch.delenv("LOCAL_RANK", raising=False)
+    else:
+        monkeypatch.setenv("LOCAL_RANK", rank)
+
+
+def test_one_process_of_several_draws_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert hides_bar(True) is True
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    assert hides_bar(True) is None
+    assert hides_bar(False) is True

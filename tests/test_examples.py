@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from missdiff_fast import MissDiff
@@ -36,7 +39,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_each_example_has_a_test() -> None:
-    assert [path.stem for path in EXAMPLES] == ["complete_rows", "hospital_export", "pooled_mean", "scikit_learn"]
+    assert [path.stem for path in EXAMPLES] == [
+        *("complete_rows", "hospital_export", "model_per_card", "pooled_mean", "scikit_learn")
+    ]
 
 
 def test_complete_rows(run: Callable[[str], str]) -> None:
@@ -52,6 +57,35 @@ def test_hospital_export(run: Callable[[str], str], tmp_path: Path) -> None:
     assert len(lines) == 602
     page = (ROOT / "docs" / "how-to" / "export.md").read_text(encoding="utf-8")
     assert all(f"    {line}\n" in page for line in lines[:3])
+
+
+def test_model_per_card_in_one_process(run: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    assert re.fullmatch(r"process 0: imputed-0\.csv, from a model on .+\n", run("model_per_card"))
+
+
+def test_model_per_card_in_two_processes(tmp_path: Path) -> None:
+    """Started by torchrun, each process has a seed and a file of its own, and the first pools what both found."""
+    script = str(ROOT / "examples" / "model_per_card.py")
+    started = "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script, "--steps", "20"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-m", *started],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = sorted(line for line in done.stdout.splitlines() if line.startswith("process "))
+    assert [line.split(",")[0] for line in told] == [f"process {rank}: imputed-{rank}.csv" for rank in range(2)]
+    one, other = (pd.read_csv(tmp_path / f"imputed-{rank}.csv") for rank in range(2))
+    assert not one.isna().any(axis=None)
+    assert one["age"].equals(other["age"])
+    assert not one["pressure"].equals(other["pressure"])
+    assert re.search(r"^mean pressure [\d.]+, standard error [\d.]+, from 2 models$", done.stdout, re.MULTILINE)
 
 
 def test_pooled_mean(run: Callable[[str], str]) -> None:

@@ -164,6 +164,21 @@ class TestPlan:
         }.get(change, context)
         assert key(context.settings(run)) != before
 
+    def test_the_number_of_a_card_is_kept_and_changes_no_result(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[str] = []
+
+        def impute(data: Any, settings: Any, device: str) -> tuple[dict[str, float], dict[str, float]]:
+            seen.append(device)
+            return {}, {"fit": 0.0, "end": 1.0}
+
+        monkeypatch.setattr(runs, "_impute", impute)
+        monkeypatch.setattr(Context, "data", lambda self, run: None)
+        run = Run(True, "census", "row", 0.2, "missdiff", 0)
+        first, second = Context(SCALES["short"], device="cuda:0"), Context(SCALES["short"], device="cuda:1")
+        assert key(first.settings(run)) == key(second.settings(run))
+        runs.execute(run, second)
+        assert seen == ["cuda:1"]
+
     def test_fewer_epochs_of_stasy_are_cut_in_proportion(self) -> None:
         table = pd.DataFrame({"x": np.arange(640.0), "y": ["a", "b"] * 320})  # 10 steps an epoch
         context = Context(SCALES["short"])

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from missdiff_fast._process import local_rank
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Pass
 
@@ -64,9 +65,13 @@ def plain_settings() -> Iterator[None]:
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """The device of this name; "auto" is the GPU if torch can use one, else the CPU."""
+    """The device of this name; "auto" is the GPU if torch can use one, else the CPU.
+
+    A GPU without a number is the current one. In a process that torchrun started it is the one of the process's rank on
+    its machine, unless the process has chosen another than the first by `torch.cuda.set_device`.
+    """
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
@@ -83,7 +88,23 @@ def resolve_device(device: str | torch.device) -> torch.device:
         )
     if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device {device!r} asked for, but there are {torch.cuda.device_count()} CUDA devices, from 0")
-    return resolved
+    return resolved if resolved.type == "cpu" or resolved.index is not None else _own_cuda_device()
+
+
+def _own_cuda_device() -> torch.device:
+    """The CUDA device of this process: the current one or, where that is the first, the one that its rank names.
+
+    It has its number, as the current device is another one in other threads, and after `torch.cuda.set_device`.
+    """
+    current, rank, count = torch.cuda.current_device(), local_rank(), torch.cuda.device_count()
+    if current > 0 or rank == 0 or count == 1:  # a launcher may show each process one device alone
+        return torch.device("cuda", current)
+    if rank >= count:
+        raise ValueError(
+            f"LOCAL_RANK is {rank}, but there are {count} CUDA devices, from 0; start at most {count} processes on "
+            "this machine, or name the device, as in 'cuda:0'"
+        )
+    return torch.device("cuda", rank)
 
 
 def _why_none() -> str:

@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from missdiff_fast._checks import check_count
 from missdiff_fast._engine.random import derive
+from missdiff_fast._process import hides_bar
 from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 
@@ -84,7 +85,7 @@ class ChainedImputer(Imputer):
 
     @property
     def _quiet(self) -> bool | None:
-        return None if self.verbose else True
+        return hides_bar(self.verbose)
 
     def _missing(self, matrix: np.ndarray) -> np.ndarray:
         """Mask of the missing cells of the table's columns: bool ``[N, J]``."""

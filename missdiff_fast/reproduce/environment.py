@@ -25,7 +25,7 @@ def environment(device: str) -> dict[str, str]:
     Parameters
     ----------
     device : str
-        "cpu" or "cuda", as the models run on.
+        "cpu", or "cuda" and perhaps a number, as the models run on.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def environment(device: str) -> dict[str, str]:
     """
     machine = f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
     if device != "cpu":
-        machine += f"; {torch.cuda.get_device_name()}"
+        machine += f"; {torch.cuda.get_device_name(device)}"
     packages = ", ".join(f"{name} {found}" for name in _PACKAGES if (found := version_of(name)))
     return {
         "machine": machine,

@@ -185,7 +185,7 @@ def _context(
     if seed + scale.repetitions > _SEEDS:
         rule = f"must lie in [0, {_SEEDS - scale.repetitions}], got {seed}: utility takes no more"
         raise argument_error("random_state", rule, seed)
-    context = Context(scale, seed, resolve_device(device).type)
+    context = Context(scale, seed, str(resolve_device(device)))
     if data is None:
         return context
     if not any(experiment.dataset == "mimic4ed" for experiment in chosen.values()):

@@ -103,7 +103,7 @@ class Context:
             "preset": preset(_PRESETS[run.method]).to_dict() if run.method in _PRESETS else None,
             "measures": measures,
             "seed": self.seed + run.repetition,
-            "device": self.device,
+            "device": self.device.split(":")[0],  # whichever of several cards it is
         }
 
 
@@ -134,7 +134,7 @@ def execute(run: Run, context: Context) -> dict[str, Any]:
         Whatever the method or a measure raises.
     """
     settings = context.settings(run)
-    metrics, clock = (_impute if run.imputation else _synthesise)(context.data(run), settings)
+    metrics, clock = (_impute if run.imputation else _synthesise)(context.data(run), settings, context.device)
     begins = list(clock)
     ends = [clock[name] for name in begins[1:]]
     seconds = {name: round(end - clock[name], 2) for name, end in zip(begins, ends, strict=False)}
@@ -144,11 +144,11 @@ def execute(run: Run, context: Context) -> dict[str, Any]:
     }
 
 
-def _synthesise(data: DataSet, settings: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
+def _synthesise(data: DataSet, settings: Mapping[str, Any], device: str) -> tuple[dict[str, float], dict[str, float]]:
     method, seed = settings["method_settings"], settings["seed"]
     holes, _ = hide(data.train, settings["mechanism"], settings["ratio"], seed)
     clock = {"fit": time.perf_counter()}
-    model = make_generator(settings["method"], method, holes, seed, settings["device"]).fit(holes)
+    model = make_generator(settings["method"], method, holes, seed, device).fit(holes)
     clock["draw"] = time.perf_counter()
     synthetic = model.sample(method["rows"] or len(holes))
     clock["measure"] = time.perf_counter()
@@ -157,13 +157,13 @@ def _synthesise(data: DataSet, settings: Mapping[str, Any]) -> tuple[dict[str, f
     return metrics, clock | {"end": time.perf_counter()}
 
 
-def _impute(data: DataSet, settings: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
+def _impute(data: DataSet, settings: Mapping[str, Any], device: str) -> tuple[dict[str, float], dict[str, float]]:
     method, seed = settings["method_settings"], settings["seed"]
     whole = pd.concat([data.train, data.test], ignore_index=True)
     holes, observed = hide(whole, settings["mechanism"], settings["ratio"], seed)
     train, test = holes[: len(data.train)], holes[len(data.train) :].reset_index(drop=True)
     train = train[: method.get("train_rows")]
-    imputer = make_imputer(settings["method"], method, len(train), seed, settings["device"])
+    imputer = make_imputer(settings["method"], method, len(train), seed, device)
     clock = {"fit": time.perf_counter()}
     imputer.fit(train)
     clock["fill"] = time.perf_counter()
