@@ -11,13 +11,13 @@ constexpr int kWideWarps = 8;
 
 // Panels of the hidden layer that a warp computes at a time. A warp's registers hold the sums of 16 panels, those of
 // its rows among them.
-constexpr int hidden_panels(int each, int strips) {
+MISSDIFF_INLINE constexpr int hidden_panels(int each, int strips) {
   const int room = 16 / strips - each;
   return room < 1 ? 1 : room < each ? room : each;
 }
 
 // Shared memory of a block, beside the cells, for a width of so many panels: factors of `left_bytes` a lane, and sums.
-constexpr int64_t wide_bytes(int64_t left_bytes, int panels, int strips) {
+MISSDIFF_INLINE constexpr int64_t wide_bytes(int64_t left_bytes, int panels, int strips) {
   return strips * (3 * panels * kLanes * left_bytes + kWideWarps * kPanel * static_cast<int64_t>(sizeof(float)));
 }
 
