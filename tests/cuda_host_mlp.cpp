@@ -57,7 +57,7 @@ void run_wide(const MlpArgs& args, int64_t strips) {
   return strips == 4 ? run_wide<Product, kEach, 4>(args) : run_wide<Product, kEach, 2>(args);
 }
 
-template <class Product>
+template <class Product, class WideProduct>
 void run(const MlpArgs& args, int64_t strips) {
   switch (padded_panels(args.width)) {
     case 2:
@@ -69,11 +69,11 @@ void run(const MlpArgs& args, int64_t strips) {
     case 8:
       return run_narrow<Product, 8>(args);
     case 16:
-      return run_wide<Product, 2>(args, strips);
+      return run_wide<WideProduct, 2>(args, strips);
     case 24:
-      return run_wide<Product, 3>(args, strips);
+      return run_wide<WideProduct, 3>(args, strips);
     default:
-      return run_wide<Product, 4>(args, strips);
+      return run_wide<WideProduct, 4>(args, strips);
   }
 }
 
@@ -121,7 +121,8 @@ void host_mlp(const MlpCall* call) {
   const Precision precision = static_cast<Precision>(call->precision);
   describe_mlp(args, call->weights, static_cast<int>(call->hidden), static_cast<int>(call->blocks),
                static_cast<int>(call->steps), precision);
-  return precision == Precision::kBfloat16 ? run<InBfloat16>(args, call->strips) : run<InFloat32>(args, call->strips);
+  return precision == Precision::kBfloat16 ? run<InBfloat16, InBfloat16>(args, call->strips)
+                                           : run<InSplitFloat32, InFloat32>(args, call->strips);
 }
 
 struct PlanCall {

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kWideWarps* kLanes, 1) run_wide(const __grid_c
 using MlpKernel = void (*)(MlpArgs);
 
 // A narrow network's kernel, or a wide one's for two strips.
-template <class Product>
+template <class Product, class WideProduct>
 MlpKernel find_mlp_kernel(int width) {
   switch (padded_panels(width)) {
     case 2:
@@ -56,11 +56,11 @@ MlpKernel find_mlp_kernel(int width) {
     case 8:
       return run_narrow<Product, 8>;
     case 16:
-      return run_wide<Product, 2, 2>;
+      return run_wide<WideProduct, 2, 2>;
     case 24:
-      return run_wide<Product, 3, 2>;
+      return run_wide<WideProduct, 3, 2>;
     default:
-      return run_wide<Product, 4, 2>;
+      return run_wide<WideProduct, 4, 2>;
   }
 }
 

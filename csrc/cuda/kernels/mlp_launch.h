@@ -29,8 +29,11 @@ MISSDIFF_INLINE int padded_panels(int width) {
   return 0;
 }
 
-MISSDIFF_INLINE int tile_bytes(Precision precision) {
-  return precision == Precision::kBfloat16 ? InBfloat16::kTileBytes : InFloat32::kTileBytes;
+// Narrow networks in float32 have their weights split when they are packed. Wide ones split them at each use: they wait
+// for weights from the L2 cache, which would be twice as many bytes.
+MISSDIFF_INLINE int tile_bytes(Precision precision, int panels) {
+  if (precision == Precision::kBfloat16) return InBfloat16::kTileBytes;
+  return panels <= kNarrowPanels ? InSplitFloat32::kTileBytes : InFloat32::kTileBytes;
 }
 
 // Sizes of packed weights: vectors of `floats` floats, then tiles; see missdiff_fast.networks.packing_cuda.pack.
@@ -45,8 +48,8 @@ MISSDIFF_INLINE MlpWeights mlp_weights(const Columns& columns, int width, int bl
   whole.blocks = blocks;
   whole.outputs = outputs;
   const int64_t floats = int64_t{panels} * kPanel * (1 + int64_t{4} * blocks) + int64_t{panels_of(outputs)} * kPanel;
-  const int64_t tiles = int64_t{panels} * PassRuns(whole, panels, tile_bytes(precision)).all();
-  return {floats, 4 * floats + tiles * tile_bytes(precision)};
+  const int each = tile_bytes(precision, panels);
+  return {floats, 4 * floats + int64_t{panels} * PassRuns(whole, panels, each).all() * each};
 }
 
 // Fills in the fields that follow from columns and network. 0 steps mean to predict.
@@ -103,7 +106,7 @@ MISSDIFF_INLINE MlpPlan plan_block(const MlpArgs& args, Precision precision, con
   const int panels = padded_panels(args.width);
   const bool bfloat16 = precision == Precision::kBfloat16;
   MlpPlan plan{};
-  int64_t bytes = ring_bytes(tile_bytes(precision), panels);
+  int64_t bytes = ring_bytes(tile_bytes(precision, panels), panels);
   if (panels > kNarrowPanels) {
     const int64_t left = bfloat16 ? sizeof(InBfloat16::Left) : sizeof(InFloat32::Left);
     plan.warps = kWideWarps;
