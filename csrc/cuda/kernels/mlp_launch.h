@@ -29,8 +29,8 @@ MISSDIFF_INLINE int padded_panels(int width) {
   return 0;
 }
 
-// Narrow networks in float32 have their weights split when they are packed. Wide ones split them at each use: they wait
-// for weights from the L2 cache, which would be twice as many bytes.
+// Narrow networks in float32 have their weights split when they are packed. Wide ones split them at each use, as the L2
+// cache would have to give every block twice the bytes.
 MISSDIFF_INLINE int tile_bytes(Precision precision, int panels) {
   if (precision == Precision::kBfloat16) return InBfloat16::kTileBytes;
   return panels <= kNarrowPanels ? InSplitFloat32::kTileBytes : InFloat32::kTileBytes;
