@@ -28,11 +28,15 @@ class Memory {
 
 template <class Product, int kPanels>
 void run_narrow(const MlpArgs& args) {
-  Memory ring(kStages * kChunkBytes), cells(static_cast<size_t>(cell_bytes(kPanel, args.stride)));
-  TileStream<Product> stream(args.tiles, pass_tiles(args, kPanels), ring.get(), kLanes);
+  using Mlp = MlpNarrow<Product, kPanels>;
+  Memory ring(static_cast<size_t>(ring_bytes(Product::kTileBytes, kPanels)));
+  Memory cells(static_cast<size_t>(cell_bytes(kPanel, args.stride))), starts(start_bytes(kPanels));
+  typename Mlp::Stream stream(args, ring.get(), kLanes);
   for (int64_t first = 0; first < args.num_rows; first += kPanel) {
     cells.spoil();
-    MlpNarrow<Product, kPanels>::run_warp(args, make_cells(cells.get(), kPanel, args.stride), first, stream);
+    starts.spoil();
+    Mlp::run_warp(args, make_cells(cells.get(), kPanel, args.stride), args.steps > 1 ? starts.get() : nullptr, first,
+                  stream);
   }
 }
 
@@ -53,7 +57,7 @@ void run_wide(const MlpArgs& args, int64_t strips) {
   return strips == 4 ? run_wide<Product, kEach, 4>(args) : run_wide<Product, kEach, 2>(args);
 }
 
-template <class Product>
+template <class Product, class WideProduct>
 void run(const MlpArgs& args, int64_t strips) {
   switch (padded_panels(args.width)) {
     case 2:
@@ -65,11 +69,11 @@ void run(const MlpArgs& args, int64_t strips) {
     case 8:
       return run_narrow<Product, 8>(args);
     case 16:
-      return run_wide<Product, 2>(args, strips);
+      return run_wide<WideProduct, 2>(args, strips);
     case 24:
-      return run_wide<Product, 3>(args, strips);
+      return run_wide<WideProduct, 3>(args, strips);
     default:
-      return run_wide<Product, 4>(args, strips);
+      return run_wide<WideProduct, 4>(args, strips);
   }
 }
 
@@ -117,28 +121,32 @@ void host_mlp(const MlpCall* call) {
   const Precision precision = static_cast<Precision>(call->precision);
   describe_mlp(args, call->weights, static_cast<int>(call->hidden), static_cast<int>(call->blocks),
                static_cast<int>(call->steps), precision);
-  return precision == Precision::kBfloat16 ? run<InBfloat16>(args, call->strips) : run<InFloat32>(args, call->strips);
+  return precision == Precision::kBfloat16 ? run<InBfloat16, InBfloat16>(args, call->strips)
+                                           : run<InSplitFloat32, InFloat32>(args, call->strips);
 }
 
 struct PlanCall {
-  int64_t cells, hidden, num_rows, precision, processors, block_bytes;  // asked
-  int64_t fits, strips, warps, shared_cells, shared_bytes, cell_bytes;  // told
+  int64_t cells, hidden, num_rows, precision, steps;                       // asked
+  int64_t processors, block_bytes, processor_bytes, reserved_bytes;        // of a device
+  int64_t fits, strips, warps, shared_cells, shared_bytes, scratch_bytes;  // told, of a block
 };
 
-// The plan of a block for drawing rows of so many encoded columns.
+// The plan of a block for rows of so many encoded columns, all continuous.
 void host_mlp_plan(PlanCall* call) {
   MlpArgs args{};
   args.columns.width = args.columns.continuous = static_cast<int>(call->cells);
   args.num_rows = call->num_rows;
   const Precision precision = static_cast<Precision>(call->precision);
-  describe_mlp(args, nullptr, static_cast<int>(call->hidden), 3, 15, precision);
-  const MlpPlan plan = plan_block(args, precision, {static_cast<int>(call->processors), call->block_bytes});
+  describe_mlp(args, nullptr, static_cast<int>(call->hidden), 3, static_cast<int>(call->steps), precision);
+  const MlpPlan plan =
+      plan_block(args, precision,
+                 {static_cast<int>(call->processors), call->block_bytes, call->processor_bytes, call->reserved_bytes});
   call->fits = plan.fits;
   call->strips = plan.strips;
   call->warps = plan.warps;
   call->shared_cells = plan.shared_cells;
   call->shared_bytes = plan.shared_bytes;
-  call->cell_bytes = plan.fits ? block_cells(args, plan) : 0;
+  call->scratch_bytes = plan.fits ? block_scratch(args, plan) : 0;
 }
 
 }  // extern "C"

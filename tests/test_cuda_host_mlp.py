@@ -139,18 +139,25 @@ class Plan(ctypes.Structure):
     _fields_ = tuple(
         (name, ctypes.c_int64)
         for name in (
-            "cells", "hidden", "num_rows", "precision", "processors", "block_bytes",
-            "fits", "strips", "warps", "shared_cells", "shared_bytes", "cell_bytes"
+            "cells", "hidden", "num_rows", "precision", "steps",
+            "processors", "block_bytes", "processor_bytes", "reserved_bytes",
+            "fits", "strips", "warps", "shared_cells", "shared_bytes", "scratch_bytes"
         )
     )  # fmt: skip
 
 
-HOPPER, AMPERE, CONSUMER = (132, 232_448), (108, 166_912), (84, 101_376)  # processors, shared memory of a block
+# Multiprocessors; shared memory of a block, of a multiprocessor, and that a block takes beside its own.
+HOPPER = (132, 232_448, 233_472, 1024)
+AMPERE = (108, 166_912, 167_936, 1024)
+CONSUMER = (84, 101_376, 102_400, 1024)
+Card = tuple[int, int, int, int]
 MANY = 353_150
 
 
-def plan(library: ctypes.CDLL, cells: int, width: int, rows: int, precision: str, card: tuple[int, int]) -> Plan:
-    asked = Plan(cells, width, rows, PRECISIONS.index(precision), *card)
+def plan(
+    library: ctypes.CDLL, cells: int, width: int, rows: int, precision: str, card: Card, *, steps: int = 15
+) -> Plan:
+    asked = Plan(cells, width, rows, PRECISIONS.index(precision), steps, *card)
     library.host_mlp_plan(ctypes.byref(asked))
     return asked
 
@@ -176,7 +183,7 @@ def test_shared_memory_of_wide_networks(
     library: ctypes.CDLL,
     width: int,
     precision: str,
-    card: tuple[int, int],
+    card: Card,
     strips: int,
     shared_cells: bool,
     shared_bytes: int,
@@ -186,6 +193,42 @@ def test_shared_memory_of_wide_networks(
     assert (found.fits, found.strips, found.warps) == (1, strips, 8)
     assert (bool(found.shared_cells), found.shared_bytes) == (shared_cells, shared_bytes)
     assert found.shared_bytes <= card[1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "card", "warps", "shared_cells", "shared_bytes"),
+    [
+        (119, HOPPER, 7, True, 36_864 + 7 * 25_024),
+        (80, HOPPER, 4, True, 36_864 + 4 * 18_368),  # two blocks
+        (119, AMPERE, 5, True, 36_864 + 5 * 25_024),
+        (119, CONSUMER, 8, False, 36_864),
+        (40, CONSUMER, 7, True, 36_864 + 7 * 8_384),
+    ],
+)
+def test_shared_memory_of_narrow_networks(
+    library: ctypes.CDLL, cells: int, card: Card, warps: int, shared_cells: bool, shared_bytes: int
+) -> None:
+    """Two blocks of four warps on a multiprocessor where they fit, else one of as many as fit."""
+    for precision in PRECISIONS:
+        found = plan(library, cells, 96, MANY, precision, card)
+        assert (found.fits, found.strips, found.warps) == (1, 0, warps)
+        assert (bool(found.shared_cells), found.shared_bytes) == (shared_cells, shared_bytes)
+        assert found.shared_bytes <= card[1]
+        if warps == 4:
+            assert 2 * (found.shared_bytes + card[3]) <= card[2]
+
+
+def test_only_several_steps_keep_the_product_of_the_states(library: ctypes.CDLL) -> None:
+    kept = 7 * 16 * 96 * 4
+    for steps, scratch in ((0, 0), (1, 0), (2, kept)):
+        assert plan(library, 119, 96, MANY, "bfloat16", HOPPER, steps=steps).scratch_bytes == scratch
+    assert plan(library, 119, 96, MANY, "bfloat16", CONSUMER).scratch_bytes == 8 * (16 * 96 * 4 + 25_024)
+    assert plan(library, 119, 256, MANY, "bfloat16", HOPPER).scratch_bytes == 0
+
+
+@pytest.mark.parametrize(("rows", "warps"), [(1, 1), (132 * 16, 1), (132 * 16 * 3, 3), (132 * 16 * 5, 3), (MANY, 4)])
+def test_a_small_batch_is_spread_over_all_multiprocessors(library: ctypes.CDLL, rows: int, warps: int) -> None:
+    assert plan(library, 80, 96, rows, "bfloat16", HOPPER).warps == warps
 
 
 def test_a_network_without_room_is_told(library: ctypes.CDLL) -> None:

@@ -75,6 +75,18 @@ def test_many_rows_are_what_few_are(
             assert torch.equal(large[rows], small)
 
 
+@pytest.mark.parametrize("width", [96, 256])
+def test_many_rows_of_the_usual_table(device: torch.device, native: ModuleType, width: int) -> None:
+    """119 encoded columns: at a width of 96 one block of seven warps on an H100, at 256 blocks of four strips."""
+    call = on(device, example(Layout(27, (2,) * 46), MANY, width=width))
+    whole = both(native, call, "bfloat16")
+    for rows in (slice(0, 3), slice(MANY // 2, MANY // 2 + 40), slice(MANY - 7, MANY)):
+        for large, small in zip(whole, both(native, of_rows(call, rows), "bfloat16"), strict=True):
+            assert torch.equal(large[rows], small)
+    few = of_rows(call, slice(0, 40))
+    assert error(whole[0][:40].cpu(), on(torch.device("cpu"), few).sample(reference)) < GREATEST["bfloat16"]
+
+
 @pytest.mark.parametrize("width", [96, 200])
 def test_rows_too_wide_for_shared_memory(device: torch.device, native: ModuleType, width: int) -> None:
     call = example(Layout(700, (2, 1500)), 40, width=width, blocks=1)

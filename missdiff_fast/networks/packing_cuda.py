@@ -19,7 +19,6 @@ MOST_WIDTH = 512
 _PANEL = 16
 _PADDED_PANELS = (2, 4, 6, 8, 16, 24, 32)  # padded_panels in csrc/cuda/kernels/mlp_launch.h
 _NARROW_PANELS = 8
-_CHUNK_BYTES = 16 * 1024
 
 
 def check_precision(precision: str) -> None:
@@ -33,10 +32,11 @@ def pack(network: Denoiser, precision: str) -> Tensor:
 
     First vectors in float32: bias of the input layer; for each block the gain of its normalisation and the biases of
     both layers; bias of the output layer, into which the shift of the last normalisation is multiplied. Then tiles of
-    16 inputs by 16 outputs, see csrc/cuda/kernels/warp.h, in bfloat16 or float32: the input layer's for the states,
-    then for the cells; each block's up and down, in a narrow network by turns for each pair of panels of the hidden
-    layer; the output layer's. Zeros pad the width to one that kernels are compiled for, and the whole to a multiple of
-    16 KiB.
+    16 inputs by 16 outputs, see csrc/cuda/kernels/warp.h, in bfloat16 or float32, which a narrow network has as the two
+    TF32 numbers that tensor cores multiply: the input layer's for the states, then for the cells; each block's up and
+    down, in a narrow network by turns for each pair of panels of the hidden layer; the output layer's. Zeros pad the
+    width to one that kernels are compiled for, and in a narrow network the tiles for the states, for the cells and of
+    the output layer to whole chunks, by which its kernel reads them.
 
     The first call for a network of some sizes copies the order of the weights to the device, so it cannot be part of a
     CUDA graph.
@@ -45,7 +45,7 @@ def pack(network: Denoiser, precision: str) -> Tensor:
     --------
     >>> from missdiff_fast.table.encoded import Layout
     >>> pack(Denoiser(Layout(1, (2,)), width=16, blocks=0), "bfloat16").shape
-    torch.Size([16576])
+    torch.Size([24768])
     """
     scaled = network.outputs.weight.detach() * network.norm.weight.detach()
     shifted = network.outputs.bias.detach() + network.outputs.weight.detach() @ network.norm.bias.detach()
@@ -53,8 +53,28 @@ def pack(network: Denoiser, precision: str) -> Tensor:
     numbers = torch.cat([scaled.new_zeros(1), *(source.flatten() for source in sources)])
     shapes = tuple(tuple(source.shape) for source in sources)
     vectors, stream = _order(shapes, network.layout.width, precision, scaled.device)
-    tiles = numbers[stream].to(getattr(torch, precision))
+    if _is_split(padded_panels(network.width), precision):
+        tiles = _split(numbers)[stream]
+    else:
+        tiles = numbers[stream].to(getattr(torch, precision))
     return torch.cat([numbers[vectors].view(torch.uint8), tiles.view(torch.uint8)])
+
+
+def _is_split(panels: int, precision: str) -> bool:
+    """Whether weights are packed as two TF32 numbers each."""
+    return precision == "float32" and panels <= _NARROW_PANELS
+
+
+def _split(numbers: Tensor) -> Tensor:
+    """TF32 numbers, 11 significant bits: those nearest to the numbers, then those nearest to what they leave."""
+    high = _nearest_tf32(numbers)
+    high += numbers - numbers  # NaN stays NaN, which the sum of bits may not be
+    return torch.cat([high, _nearest_tf32(numbers - high)])
+
+
+def _nearest_tf32(x: Tensor) -> Tensor:
+    """Ties go away from zero, as in the instruction cvt.rna."""
+    return ((x.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
 
 
 def _used(network: Denoiser) -> list[Tensor]:
@@ -89,7 +109,8 @@ def _find_order(
     panels = padded_panels(len(inputs))
     width = panels * _PANEL
     vectors = [_padded(inputs_bias, width)]
-    tiles = [_tiles(inputs[:, cells:], outputs=width), _tiles(inputs[:, :cells], outputs=width)]
+    runs = _chunk_runs(panels, precision)
+    tiles = [_whole(_tiles(part, outputs=width), runs) for part in (inputs[:, cells:], inputs[:, :cells])]
     for b in range(blocks):
         (up, up_bias, down, down_bias), gain = rest[4 * b : 4 * b + 4], rest[4 * blocks + b]
         vectors += [_padded(gain, width), _padded(up_bias, 2 * width), _padded(down_bias, width)]
@@ -97,13 +118,15 @@ def _find_order(
         down_tiles = _tiles(down, inputs=2 * width, outputs=width)  # [2 panels, panels, 256]
         tiles += _by_pairs(up_tiles, down_tiles) if panels <= _NARROW_PANELS else [up_tiles, down_tiles]
     vectors.append(_padded(last_bias, len(last) + -len(last) % _PANEL))
-    tiles.append(_tiles(last, inputs=width).transpose(0, 1))
+    tiles.append(_whole(_tiles(last, inputs=width).transpose(0, 1), runs))
     stream = torch.cat([tile.reshape(-1) for tile in tiles])
-    if precision == "float32":
-        # A lane reads its 8 numbers of a float32 tile in two accesses, so [32, 8] becomes [2, 32, 4].
+    if _is_split(panels, precision):
+        # A lane reads a tile in four accesses, each of the high and the low parts for two inputs.
+        high = stream.view(-1, 32, 4, 2).transpose(1, 2)
+        stream = torch.stack([high, high + ends[-1]], 3).reshape(-1)
+    elif precision == "float32":
+        # A lane reads its 8 numbers of a tile in two accesses, so [32, 8] becomes [2, 32, 4].
         stream = stream.view(-1, 32, 2, 4).transpose(1, 2).reshape(-1)
-    chunk = _CHUNK_BYTES // getattr(torch, precision).itemsize
-    stream = _padded(stream, len(stream) + -len(stream) % chunk)
     return torch.cat(vectors).to(device, torch.int32), stream.to(device, torch.int32)
 
 
@@ -116,6 +139,17 @@ def padded_panels(width: int) -> int:
     if not 1 <= width <= MOST_WIDTH:
         raise ValueError(f"a network must be 1 to {MOST_WIDTH} wide on a CUDA device, but is {width}")
     return next(panels for panels in _PADDED_PANELS if panels * _PANEL >= width)
+
+
+def _chunk_runs(panels: int, precision: str) -> int:
+    """Runs of ``panels`` tiles in a chunk: chunk_runs in csrc/cuda/kernels/mlp.h."""
+    tile_bytes = 512 if precision == "bfloat16" else 2048
+    return 1 if panels > _NARROW_PANELS else (4096 if panels <= 4 else 2048) // tile_bytes
+
+
+def _whole(tiles: Tensor, runs: int) -> Tensor:
+    """Tiles ``[n, m, 256]`` with n padded to a multiple of ``runs``."""
+    return pad(tiles, (0, 0, 0, 0, 0, -len(tiles) % runs))
 
 
 def _by_pairs(up: Tensor, down: Tensor) -> list[Tensor]:

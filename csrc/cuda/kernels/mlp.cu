@@ -10,15 +10,20 @@ MlpKernel find(const MlpArgs& args, Precision precision, int strips) {
 }  // namespace
 
 int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan) {
-  int index = 0, most_bytes = 0;
+  int index = 0, block_bytes = 0, processor_bytes = 0, reserved_bytes = 0;
   MlpDevice device{};
   cudaError_t error = cudaGetDevice(&index);
-  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&device.processors, cudaDevAttrMultiProcessorCount, index);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index);
-  }
+  const auto ask = [&](int* value, cudaDeviceAttr attribute) {
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, index);
+  };
+  ask(&device.processors, cudaDevAttrMultiProcessorCount);
+  ask(&block_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  ask(&processor_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  ask(&reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock);
   if (error != cudaSuccess) return error;
-  device.block_bytes = most_bytes;
+  device.block_bytes = block_bytes;
+  device.processor_bytes = processor_bytes;
+  device.reserved_bytes = reserved_bytes;
   *plan = plan_block(args, precision, device);
   if (!plan->fits) return cudaSuccess;
   const MlpKernel kernel = find(args, precision, plan->strips);
@@ -33,13 +38,14 @@ int plan_mlp(const MlpArgs& args, Precision precision, MlpPlan* plan) {
   const int64_t blocks = (args.num_rows + block_rows(*plan) - 1) / block_rows(*plan);
   const int64_t most = static_cast<int64_t>(device.processors) * resident;
   plan->blocks = static_cast<int>(blocks < most ? blocks : most);
-  plan->scratch_bytes = plan->shared_cells ? 0 : plan->blocks * block_cells(args, *plan);
+  plan->scratch_bytes = plan->blocks * block_scratch(args, *plan);
   return cudaSuccess;
 }
 
 int launch_mlp(MlpArgs args, Precision precision, const MlpPlan& plan, Stream stream) {
   if (plan.blocks == 0) return cudaSuccess;
   args.warps = plan.warps;
+  args.shared_cells = plan.shared_cells;
   const MlpKernel kernel = find(args, precision, plan.strips);
   kernel<<<static_cast<unsigned>(plan.blocks), plan.warps * kLanes, static_cast<size_t>(plan.shared_bytes), stream>>>(
       args);

@@ -25,7 +25,8 @@ struct MlpArgs {
   int64_t num_rows;           // B
   float* out;                 // [B, D] or [B, D + C]
   int warps;                  // of a block
-  char* scratch;              // cells of all blocks if shared memory has no room, else null
+  bool shared_cells;          // whether the cells are in shared memory, else in scratch
+  char* scratch;              // the cells of all blocks, then the starts of all warps; see `MlpPlan`
   int stride;                 // of rows of cells
   Divider by_stride, by_quads, by_groups;  // the stride, quads of a row, K
 };
@@ -329,13 +330,30 @@ MISSDIFF_INLINE Panel spread_shift(const MlpArgs& args, int t, int b, int panel,
   return spread;
 }
 
-constexpr int kChunkBytes = 16 * 1024;  // of weights, which come in whole chunks
+constexpr int kNarrowPanels = 8;  // a width of 128, the most of mlp_narrow.h
 
-// Number of tiles of one pass through a network whose width is rounded up to `panels`.
-MISSDIFF_INLINE int64_t pass_tiles(const MlpArgs& args, int panels) {
-  const int J = args.columns.continuous + args.columns.categorical;
-  const int64_t n = panels, ends = panels_of(2 * J) + panels_of(args.columns.width) + panels_of(args.outputs);
-  return n * ends + 4 * n * n * args.blocks;
+// Narrow networks read weights by chunks of 8 to 16 KiB. A chunk has so many runs of `panels` tiles, one run for each
+// panel of a layer's inputs; wide networks have no chunks.
+MISSDIFF_INLINE constexpr int chunk_runs(int panels, int tile_bytes) {
+  return panels > kNarrowPanels ? 1 : (panels <= 4 ? 4096 : 2048) / tile_bytes;
 }
+
+// Runs of one pass through a network whose width is rounded up to `panels`. Each layer begins with a chunk.
+struct PassRuns {
+  int flags, cells, blocks, outputs;
+
+  MISSDIFF_MEMBER PassRuns(const MlpArgs& args, int panels, int tile_bytes)
+      : flags(whole(panels_of(2 * (args.columns.continuous + args.columns.categorical)), panels, tile_bytes)),
+        cells(whole(panels_of(args.columns.width), panels, tile_bytes)),
+        blocks(4 * panels * args.blocks),
+        outputs(whole(panels_of(args.outputs), panels, tile_bytes)) {}
+  MISSDIFF_MEMBER int all() const { return flags + cells + blocks + outputs; }
+
+ private:
+  MISSDIFF_INLINE int whole(int n, int panels, int tile_bytes) {
+    const int runs = chunk_runs(panels, tile_bytes);
+    return (n + runs - 1) / runs * runs;
+  }
+};
 
 }  // namespace missdiff::cuda

@@ -11,7 +11,7 @@ MlpKernel mlp_in_bfloat16(int width, int strips) {
     case 32:
       return run_wide<InBfloat16, 4, 4>;
     default:
-      return find_mlp_kernel<InBfloat16>(width);
+      return find_mlp_kernel<InBfloat16, InBfloat16>(width);
   }
 }
 

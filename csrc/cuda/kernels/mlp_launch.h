@@ -18,8 +18,7 @@ struct MlpPlan {
   int64_t scratch_bytes;  // for `MlpArgs::scratch`
 };
 
-constexpr int kNarrowPanels = 8;  // a width of 128, the most of mlp_narrow.h
-constexpr int kMostPanels = 32;   // a width of 512
+constexpr int kMostPanels = 32;  // a width of 512
 
 // Panels that a width is rounded up to; kernels are compiled for these sizes.
 MISSDIFF_INLINE int padded_panels(int width) {
@@ -30,6 +29,13 @@ MISSDIFF_INLINE int padded_panels(int width) {
   return 0;
 }
 
+// Narrow networks in float32 have their weights split when they are packed. Wide ones split them at each use, as the L2
+// cache would have to give every block twice the bytes.
+MISSDIFF_INLINE int tile_bytes(Precision precision, int panels) {
+  if (precision == Precision::kBfloat16) return InBfloat16::kTileBytes;
+  return panels <= kNarrowPanels ? InSplitFloat32::kTileBytes : InFloat32::kTileBytes;
+}
+
 // Sizes of packed weights: vectors of `floats` floats, then tiles; see missdiff_fast.networks.packing_cuda.pack.
 struct MlpWeights {
   int64_t floats, bytes;
@@ -37,14 +43,13 @@ struct MlpWeights {
 
 MISSDIFF_INLINE MlpWeights mlp_weights(const Columns& columns, int width, int blocks, Precision precision) {
   const int panels = padded_panels(width), outputs = columns.width + columns.continuous;
-  const int64_t tile = precision == Precision::kBfloat16 ? InBfloat16::kTileBytes : InFloat32::kTileBytes;
   MlpArgs whole{};
   whole.columns = columns;
   whole.blocks = blocks;
   whole.outputs = outputs;
   const int64_t floats = int64_t{panels} * kPanel * (1 + int64_t{4} * blocks) + int64_t{panels_of(outputs)} * kPanel;
-  const int64_t chunks = (pass_tiles(whole, panels) * tile + kChunkBytes - 1) / kChunkBytes;
-  return {floats, 4 * floats + chunks * kChunkBytes};
+  const int each = tile_bytes(precision, panels);
+  return {floats, 4 * floats + int64_t{panels} * PassRuns(whole, panels, each).all() * each};
 }
 
 // Fills in the fields that follow from columns and network. 0 steps mean to predict.
@@ -69,14 +74,28 @@ MISSDIFF_INLINE int64_t block_cells(const MlpArgs& args, const MlpPlan& plan) {
   return plan.strips > 0 ? cell_bytes(block_rows(plan), args.stride) : plan.warps * cell_bytes(kPanel, args.stride);
 }
 
+// Bytes of a block in scratch: its cells, and the starts of a narrow network's warps, which the first of several steps
+// leaves to the others.
+MISSDIFF_INLINE int64_t block_scratch(const MlpArgs& args, const MlpPlan& plan) {
+  const bool keeps = plan.strips == 0 && args.steps > 1;
+  return (plan.shared_cells ? 0 : block_cells(args, plan)) +
+         (keeps ? plan.warps * start_bytes(padded_panels(args.width)) : 0);
+}
+
 // What a plan needs to know of a device.
 struct MlpDevice {
   int processors;
-  int64_t block_bytes;  // shared memory that a block may have
+  int64_t block_bytes;      // shared memory that a block may have
+  int64_t processor_bytes;  // of a multiprocessor
+  int64_t reserved_bytes;   // that each block takes beside its own
 };
 
 constexpr int kFewWarps = 4;  // with fewer the cells go to global memory instead
 constexpr int kMostStrips = 4;
+// Two blocks of so many warps share a multiprocessor where their cells fit, so that one multiplies while the other
+// normalises or waits; more warps would not have registers. Fewer would not pay: all weights are copied once per block,
+// and two blocks of three warps read twice from the L2 cache what one of seven reads once, for fewer rows.
+constexpr int kPairWarps = 4;
 
 // Whether blocks of four strips are compiled: where their factors fit in some device's shared memory, and their sums in
 // registers.
@@ -87,7 +106,7 @@ MISSDIFF_INLINE MlpPlan plan_block(const MlpArgs& args, Precision precision, con
   const int panels = padded_panels(args.width);
   const bool bfloat16 = precision == Precision::kBfloat16;
   MlpPlan plan{};
-  int64_t bytes = kStages * kChunkBytes;
+  int64_t bytes = ring_bytes(tile_bytes(precision, panels), panels);
   if (panels > kNarrowPanels) {
     const int64_t left = bfloat16 ? sizeof(InBfloat16::Left) : sizeof(InFloat32::Left);
     plan.warps = kWideWarps;
@@ -108,12 +127,19 @@ MISSDIFF_INLINE MlpPlan plan_block(const MlpArgs& args, Precision precision, con
   if (plan.strips > 0) {
     plan.shared_cells = block_cells(args, plan) <= room;
   } else {
-    const int64_t fit = room / cell_bytes(kPanel, args.stride);
-    plan.shared_cells = fit >= kFewWarps;
-    if (plan.shared_cells && fit < kMostWarps) plan.warps = static_cast<int>(fit);
+    const int64_t cells = cell_bytes(kPanel, args.stride), fit = room / cells;
+    const int64_t half = device.processor_bytes / 2 - device.reserved_bytes;
+    const bool pair = bytes + kPairWarps * cells <= half;
+    plan.shared_cells = pair || fit >= kFewWarps;
+    if (pair) {
+      plan.warps = kPairWarps;
+    } else if (plan.shared_cells && fit < kMostWarps) {
+      plan.warps = static_cast<int>(fit);
+    }
     // Spread a small batch over all multiprocessors.
     const int64_t strips = (args.num_rows + kPanel - 1) / kPanel;
-    const int64_t share = (strips + device.processors - 1) / device.processors;
+    int64_t share = (strips + device.processors - 1) / device.processors;
+    if (pair && share > kPairWarps) share = (share + 1) / 2;
     if (share < plan.warps) plan.warps = static_cast<int>(share < 1 ? 1 : share);
   }
   plan.shared_bytes = bytes + (plan.shared_cells ? block_cells(args, plan) : 0);

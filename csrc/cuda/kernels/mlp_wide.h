@@ -10,14 +10,14 @@ namespace missdiff::cuda {
 constexpr int kWideWarps = 8;
 
 // Panels of the hidden layer that a warp computes at a time. A warp's registers hold the sums of 16 panels, those of
-// its rows among them.
-constexpr int hidden_panels(int each, int strips) {
-  const int room = 16 / strips - each;
+// its rows among them, or of 10 in float32, where a product takes more of them.
+MISSDIFF_INLINE constexpr int hidden_panels(int each, int strips, int left_bytes) {
+  const int room = (left_bytes > 16 ? 10 : 16) / strips - each;
   return room < 1 ? 1 : room < each ? room : each;
 }
 
 // Shared memory of a block, beside the cells, for a width of so many panels: factors of `left_bytes` a lane, and sums.
-constexpr int64_t wide_bytes(int64_t left_bytes, int panels, int strips) {
+MISSDIFF_INLINE constexpr int64_t wide_bytes(int64_t left_bytes, int panels, int strips) {
   return strips * (3 * panels * kLanes * left_bytes + kWideWarps * kPanel * static_cast<int64_t>(sizeof(float)));
 }
 
@@ -40,7 +40,7 @@ struct MlpWide {
   using Left = typename Product::Left;
   using Right = typename Product::Right;
   static constexpr int kPanels = kEach * kWideWarps, kPadded = kPanels * kPanel, kRows = kStrips * kPanel;
-  static constexpr int kHidden = hidden_panels(kEach, kStrips);
+  static constexpr int kHidden = hidden_panels(kEach, kStrips, sizeof(Left));
   static_assert(2 * kEach % kHidden == 0, "a warp has its panels of the hidden layer in whole turns");
 
   // A warp's panels of each strip of the block's rows.
