@@ -1,12 +1,15 @@
 """The default sampler's steps over 16,384 rows, in one call and as PyTorch runs them: tiles of 2,048 rows.
 
 On a card all rows are drawn, none of them known, by networks of two widths: natively in bfloat16, as models draw, and
-in PyTorch by tiles or all rows at once, called or replayed as a CUDA graph, in each precision.
+in PyTorch by tiles or all rows at once, called or replayed as a CUDA graph, in each precision. "native layers" is
+`missdiff_fast.ops.mlp_layers`, which a wide network could be drawn by: ours too, and no rival.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import baselines
@@ -31,17 +34,19 @@ from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.ops import reference
+from missdiff_fast.ops.mlp_layers import TILE as CARD_TILE
+from missdiff_fast.ops.mlp_layers import sample_by_layers
 
 IMPLEMENTATIONS = [*USUAL, "sgemm"]
 ROWS = 8 * TILE
 SIZES = ("tiles", "whole")
 CARD = ["native", "native fp32"]
+CARD += [f"native layers{graph} {name}" for name in NATIVE for graph in ("", " and graph")]
 CARD += [f"{kind} {name}, {size}" for size in SIZES for name in PRECISIONS for kind in ("eager", "graph")]
 CARD += [
     f"compile{graph} {name}, {size}" for size in SIZES for name in ("tf32", "bf16") for graph in ("", " and graph")
 ]
 CHECKED = 4096
-CARD_TILE = 16_384  # rows whose activations, in PyTorch, fit a card's cache
 
 
 class Case:
@@ -132,18 +137,23 @@ class Sampling:
                 x, previous = step(self.network, x, previous, states, self.sigmas[i : i + 1], coefficients[i])
         return x
 
-    def plain(self, name: str, size: int, *, compiled: bool, captured: bool) -> Function:
-        """PyTorch's loop over tiles of so many rows; the last tile begins earlier, so that all have one shape."""
+    def layers(self, name: str, x: Tensor, states: Tensor) -> Tensor:
+        """All steps of a tile by `sample_by_layers`; the rows' numbers do not matter, as the solver adds no noise."""
+        solver = self.offsets, self.sigmas, self.coefficients, self.rows[: len(x)], self.keys
+        return sample_by_layers(self.network, x, states, *solver, precision=NATIVE[name], tile=len(x))
+
+    def tiled(self, solve: Callable[[Tensor, Tensor], Tensor], size: int, *, captured: bool) -> Function:
+        """A loop over tiles of so many rows; the last tile begins earlier, so that all have one shape."""
         size = min(size, len(self.x))
         starts = [min(start, len(self.x) - size) for start in range(0, len(self.x), size)]
         x, states, out = self.x[:size].clone(), self.states[:size].clone(), self.x[:size].clone()
-        replay = capture(lambda: out.copy_(self.solve(name, x, states, compiled)), self.device) if captured else None
+        replay = capture(lambda: out.copy_(solve(x, states)), self.device) if captured else None
 
         def run() -> None:
             for start in starts:
                 piece = slice(start, start + size)
                 if replay is None:
-                    self.out[piece] = self.solve(name, self.x[piece], self.states[piece], compiled)
+                    self.out[piece] = solve(self.x[piece], self.states[piece])
                 else:
                     x.copy_(self.x[piece])
                     states.copy_(self.states[piece])
@@ -158,8 +168,12 @@ class Sampling:
         kind, _, name = kind.rpartition(" ") if " " in kind else (kind, "", "bf16")
         if kind == "native":
             return lambda: self.native(None, name)
+        captured = kind.endswith("graph")
+        if kind.startswith("native layers"):
+            return self.tiled(partial(self.layers, name), CARD_TILE, captured=captured)
         rows = CARD_TILE if size == "tiles" else len(self.x)
-        return self.plain(name, rows, compiled=kind.startswith("compile"), captured=kind.endswith("graph"))
+        solve = partial(self.solve, name, compiled=kind.startswith("compile"))
+        return self.tiled(solve, rows, captured=captured)
 
     def errors(self) -> dict[str, float]:
         """Relative errors of the native sampler and of PyTorch's precisions, against float64."""

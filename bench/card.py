@@ -55,7 +55,8 @@ class CardRun:
         """The figures so far."""
         known = store.facts(self.device)
         known.setdefault("card", {"name": known["machine"]["processor"], "driver": "none"})
-        return self._stored or {**known, "rows": self.rows, "ops": {}, "failed": {}, "pending": []}
+        # "lost" are the files of benchmarks that made the card unusable: others go first when the run goes on.
+        return self._stored or {**known, "rows": self.rows, "ops": {}, "failed": {}, "pending": [], "lost": []}
 
     def left(self) -> float:
         return self.seconds - (time.perf_counter() - self._began)
@@ -114,10 +115,16 @@ class CardRun:
             self.found["pending"].remove(name)
         self.save()
 
+    def lose(self, name: str, file: str, trace: str) -> None:
+        """A benchmark of a file has made the device unusable for this process, or does not end."""
+        self.found["lost"] = sorted({*self.found["lost"], file})
+        self.finish(name, trace)
+
     def lost(self) -> bool:
         """Whether an error has made the device unusable for this process."""
         try:
-            self.clock.synchronize()
+            if not self.trial:
+                torch.cuda.synchronize(self.device)  # not the clock's, which takes memory when it is made
         except RuntimeError:
             return True
         return False

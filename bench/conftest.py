@@ -23,6 +23,7 @@ import store
 import torch
 from card import CardRun
 from gpu import summary
+from gpu.watch import LOST, watched
 from store import describe, facts
 from timing import (
     CHECK,
@@ -68,8 +69,8 @@ class Run:
         return {**facts(), **how, "statistic": self.settings.statistic.__name__}
 
 
+SETTINGS = Path(__file__).with_name("pytest.ini")
 _RUN = pytest.StashKey[Run]()
-_LOST = 9  # exit status after an error that leaves the card unusable for this process: run again with --resume
 _ON_CARD = "_on_card"
 _TRIAL_ROWS = 256
 
@@ -87,6 +88,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.inipath != SETTINGS:
+        raise pytest.UsageError(
+            f"pytest has taken the settings of {config.inipath}, as it looks above the files among its arguments too; "
+            "write --store=FILE for --store FILE, or add -c bench/pytest.ini"
+        )
     check, save, path = (config.getoption(name) for name in ("--check", "--save-results", "--store"))
     config.option.benchmark_disable_gc = True
     changes = {name: config.getoption(f"--{name}") for name in ("rows", "threads")}
@@ -152,6 +158,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
         chosen.sort(key=lambda item: ("compile" in item.name, order.index(item.module.__name__)))
         if run.card.pending is not None:
             chosen = [item for item in chosen if item.name in run.card.pending]
+            chosen.sort(key=lambda item: item.module.__name__ in run.card.found["lost"])
         elif not config.getoption("--collect-only"):
             run.card.found["pending"] = [item.name for item in chosen]
     else:
@@ -177,13 +184,34 @@ def pytest_runtest_setup(item: pytest.Function) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Function) -> Any:
+    """On a card, a benchmark that does not end costs the process alone: run again with --resume."""
+    card = item.config.stash[_RUN].card
+    if card is None:
+        return (yield)
+    patience = plan.PATIENCE[card.device.type] * plan.seconds_of(item.module.__name__, "compile" in item.name)
+    with watched(patience, lambda trace: lose(item, card, trace)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Function, call: pytest.CallInfo[None]) -> Any:
     report, card = (yield), item.config.stash[_RUN].card
     if card and (report.failed or (report.when == "call" and report.passed)):
         card.finish(item.name, report.longreprtext if report.failed else None)
         if report.failed and card.lost():
-            pytest.exit("the card is unusable for this process", returncode=_LOST)
+            lose(item, card, report.longreprtext)
+            pytest.exit("the card is unusable for this process", returncode=LOST)
     return report
+
+
+def lose(item: pytest.Function, card: CardRun, trace: str) -> None:
+    """Store and print a failure that ends the process, which is run again with --resume."""
+    card.lose(item.name, item.module.__name__, trace)
+    capture = item.config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.suspend_global_capture(in_=True)  # what is captured is lost with the process
+    print(f"\n{item.name}: {trace}", flush=True)
 
 
 @pytest.fixture(scope="session")

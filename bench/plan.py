@@ -31,6 +31,8 @@ ORDER |= {"bench_codec_decode": 2, "bench_mlp_predict": 2, "bench_mlp_sample": 3
 ORDER |= {"bench_end_to_end": 15}
 COMPILING = {"bench_mlp_sample": 12, "bench_mlp_train_step": 18}
 COMPILING_OP = 8
+# A benchmark that takes so many times these seconds does not end; by the type of the device, as a CPU is only a trial.
+PATIENCE = {"cuda": 10, "cpu": 100}
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ MISSDIFF_INLINE T perturb_cell(int32_t state, T x0, T alpha, T sigma, T eps) {
 template <class T>
 MISSDIFF_INLINE void softmax_pair(T difference, T& p0, T& p1) {
   const T e = exp_negative(-absolute(difference));
-  const T large = T(1) / (T(1) + e);
+  const T large = divide_plainly(T(1), T(1) + e);
   const T small = e * large;
   const bool second = difference >= T(0);
   p0 = second ? small : large;
@@ -82,7 +82,7 @@ MISSDIFF_INLINE void softmax_pair(T difference, T& p0, T& p1) {
 template <class T>
 MISSDIFF_INLINE void cross_entropy_pair(T difference, T& loss, T& wrong) {
   const T e = exp_negative(-absolute(difference));
-  const T large = T(1) / (T(1) + e);
+  const T large = divide_plainly(T(1), T(1) + e);
   loss = (difference > T(0) ? difference : T(0)) + log1p_unit(e);
   wrong = difference >= T(0) ? large : e * large;
 }

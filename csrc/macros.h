@@ -63,4 +63,15 @@ MISSDIFF_INLINE float fused_multiply_add(float a, float b, float c) {
 #endif
 }
 
+// The same, rounded upwards, for numbers of like size.
+MISSDIFF_INLINE float fused_multiply_add_up(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_ru(a, b, c);
+#else
+  const float nearest = __builtin_fmaf(a, b, c);
+  const double left = static_cast<double>(a) * b + (static_cast<double>(c) - nearest);
+  return left > 0.0 ? __builtin_nextafterf(nearest, __builtin_inff()) : nearest;
+#endif
+}
+
 }  // namespace missdiff

@@ -4,7 +4,7 @@
 // missdiff_fast.ops.reference, so that every processor gives the same bits. Compile with -ffp-contract=off.
 #pragma once
 
-#include "macros.h"
+#include "division.h"
 
 namespace missdiff {
 
@@ -32,6 +32,9 @@ MISSDIFF_INLINE float open_unit(uint32_t word) {
   return static_cast<float>(odd_numerator(word)) * (1.0f / 16777216.0f);
 }
 
+// f / (2 + f), correctly rounded, for the f of a logarithm: of 2^23 values from sqrt(1/2) - 1 to sqrt(2) - 1.
+MISSDIFF_INLINE float log_ratio(float f) { return divide_plainly(f, 2.0f + f); }
+
 // Natural logarithm of x / 2^scale for a positive normal x, as FreeBSD's logf computes it. Infinity and NaN are not
 // handled. The scale and the exponent's bias are subtracted as unsigned integers, so that the bits of a NaN do not
 // overflow.
@@ -40,7 +43,7 @@ MISSDIFF_INLINE float log_positive(float x, int32_t scale) {
                                             (static_cast<uint32_t>(127 + scale) << 23));
   const float exponent = static_cast<float>(bits >> 23);
   const float f = bits_float((bits & 0x007FFFFF) + 0x3F3504F3) - 1.0f;
-  const float s = f / (2.0f + f);
+  const float s = log_ratio(f);
   const float z = s * s;
   const float w = z * z;
   const float r = z * (0.66666662693f + w * 0.28498786688f) + w * (0.40000972152f + w * 0.24279078841f);

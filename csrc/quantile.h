@@ -10,7 +10,9 @@ constexpr double kTail = 0.13533528323661269189;  // exp(-2): where the tails be
 
 // a * b + c, rounded once where the instruction set has fused multiply-add.
 MISSDIFF_INLINE double multiply_add(double a, double b, double c) {
-#if defined(__FMA__) || defined(__AVX512F__) || defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__)
+  return __fma_rn(a, b, c);
+#elif defined(__FMA__) || defined(__AVX512F__)
   return __builtin_fma(a, b, c);
 #else
   return a * b + c;

@@ -40,6 +40,7 @@ def calls(size: int) -> dict[str, tuple[Any, ...]]:
         ),
         "masked_noise_loss": (x, *cells, batch.rows, batch.states, batch.key),
         "step": (x, x, None, batch.states, table.offsets, torch.ones(4), batch.rows, batch.key, True),
+        "encode": (torch.zeros(size), torch.zeros(1), torch.tensor([0.0, 1.0]).double(), torch.empty(0), 1, None),
         "decode": (x, table.offsets, torch.empty(0), starts),
         "adamw": (*(weights.clone() for _ in range(4)), weights, torch.ones(3, dtype=torch.float64)),
     }

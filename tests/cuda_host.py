@@ -130,6 +130,13 @@ class Host:
         )
         return self.call("host_step", x.dtype, prediction.dtype, arguments, *results)
 
+    def encode(
+        self, cells: Tensor, keys: Tensor, ends: Tensor, boundaries: Tensor, count: int, share: Tensor | None = None
+    ) -> Tensor:
+        scores = Guarded((len(cells),), torch.float32)
+        arguments = int(cells.dtype == torch.int64), cells, len(cells), keys, len(keys), ends, boundaries, count, share
+        return self.call("host_encode", cells.dtype, cells.dtype, arguments, scores)[0]
+
     def decode(self, x: Tensor, layout: Layout, boundaries: Tensor, starts: Tensor) -> tuple[Tensor, ...]:
         bin_index = Guarded((len(x), layout.num_continuous), torch.int32)
         codes = Guarded((len(x), layout.num_categorical), torch.int16)

@@ -4,8 +4,6 @@
 #include <memory>
 
 #include "../csrc/cuda/kernels/mlp_launch.h"
-#include "../csrc/cuda/kernels/mlp_narrow.h"
-#include "../csrc/cuda/kernels/mlp_wide.h"
 
 using namespace missdiff;
 using namespace missdiff::cuda;
@@ -38,20 +36,25 @@ void run_narrow(const MlpArgs& args) {
   }
 }
 
-template <class Product, int kEach>
+template <class Product, int kEach, int kStrips>
 void run_wide(const MlpArgs& args) {
-  using Mlp = MlpWide<Product, kEach>;
-  Memory shared(sizeof(typename Mlp::Shared)), cells(static_cast<size_t>(cell_bytes(kWideRows, args.stride)));
-  for (int64_t first = 0; first < args.num_rows; first += kWideRows) {
+  using Mlp = MlpWide<Product, kEach, kStrips>;
+  Memory shared(sizeof(typename Mlp::Shared)), cells(static_cast<size_t>(cell_bytes(Mlp::kRows, args.stride)));
+  for (int64_t first = 0; first < args.num_rows; first += Mlp::kRows) {
     shared.spoil();
     cells.spoil();
-    Mlp::run_block(args, make_cells(cells.get(), kWideRows, args.stride),
+    Mlp::run_block(args, make_cells(cells.get(), Mlp::kRows, args.stride),
                    *reinterpret_cast<typename Mlp::Shared*>(shared.get()), first);
   }
 }
 
+template <class Product, int kEach>
+void run_wide(const MlpArgs& args, int64_t strips) {
+  return strips == 4 ? run_wide<Product, kEach, 4>(args) : run_wide<Product, kEach, 2>(args);
+}
+
 template <class Product>
-void run(const MlpArgs& args) {
+void run(const MlpArgs& args, int64_t strips) {
   switch (padded_panels(args.width)) {
     case 2:
       return run_narrow<Product, 2>(args);
@@ -62,11 +65,11 @@ void run(const MlpArgs& args) {
     case 8:
       return run_narrow<Product, 8>(args);
     case 16:
-      return run_wide<Product, 2>(args);
+      return run_wide<Product, 2>(args, strips);
     case 24:
-      return run_wide<Product, 3>(args);
+      return run_wide<Product, 3>(args, strips);
     default:
-      return run_wide<Product, 4>(args);
+      return run_wide<Product, 4>(args, strips);
   }
 }
 
@@ -75,7 +78,7 @@ void run(const MlpArgs& args) {
 extern "C" {
 
 struct MlpCall {
-  int64_t num_continuous, num_categorical, width, hidden, blocks, steps, num_rows, precision;
+  int64_t num_continuous, num_categorical, width, hidden, blocks, steps, num_rows, precision, strips;
   const int64_t* offsets;
   const char* weights;
   const float *sigmas, *shifts, *coefficients;
@@ -114,7 +117,28 @@ void host_mlp(const MlpCall* call) {
   const Precision precision = static_cast<Precision>(call->precision);
   describe_mlp(args, call->weights, static_cast<int>(call->hidden), static_cast<int>(call->blocks),
                static_cast<int>(call->steps), precision);
-  return precision == Precision::kBfloat16 ? run<InBfloat16>(args) : run<InFloat32>(args);
+  return precision == Precision::kBfloat16 ? run<InBfloat16>(args, call->strips) : run<InFloat32>(args, call->strips);
+}
+
+struct PlanCall {
+  int64_t cells, hidden, num_rows, precision, processors, block_bytes;  // asked
+  int64_t fits, strips, warps, shared_cells, shared_bytes, cell_bytes;  // told
+};
+
+// The plan of a block for drawing rows of so many encoded columns.
+void host_mlp_plan(PlanCall* call) {
+  MlpArgs args{};
+  args.columns.width = args.columns.continuous = static_cast<int>(call->cells);
+  args.num_rows = call->num_rows;
+  const Precision precision = static_cast<Precision>(call->precision);
+  describe_mlp(args, nullptr, static_cast<int>(call->hidden), 3, 15, precision);
+  const MlpPlan plan = plan_block(args, precision, {static_cast<int>(call->processors), call->block_bytes});
+  call->fits = plan.fits;
+  call->strips = plan.strips;
+  call->warps = plan.warps;
+  call->shared_cells = plan.shared_cells;
+  call->shared_bytes = plan.shared_bytes;
+  call->cell_bytes = plan.fits ? block_cells(args, plan) : 0;
 }
 
 }  // extern "C"

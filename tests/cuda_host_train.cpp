@@ -99,12 +99,14 @@ int host_mlp_loss(const BatchPointers* batch, const Matrix* output, const float*
                   const uint8_t* states, const float* sigma, const float* weight, const int64_t* count,
                   double mean_weight, const float* column_weight, float* loss) {
   const Batch<float> drawn = batch->batch();
-  const Tile tile = MlpLoss::tile_of(drawn.columns);
+  const Tile tile = MlpLoss<true>::tile_of(drawn.columns);
   const int64_t tiles = num_tiles(tile, drawn.num_rows);
   std::vector<double> partials(static_cast<size_t>(tiles));
-  const MlpLoss::Plain::Args plain(drawn, nullptr, weight, column_weight, static_cast<float>(mean_weight), count, tile,
-                                   nullptr, partials.data());
-  const int bad = run_kernel<MlpLoss>({plain, states, sigma, bias, input, output->rows()}, tiles);
+  const MlpLoss<true>::Plain::Args plain(drawn, nullptr, weight, column_weight, static_cast<float>(mean_weight), count,
+                                         tile, nullptr, partials.data());
+  const int bad = with_staged(tile, [&](auto staged) {
+    return run_kernel<MlpLoss<staged>>({plain, states, sigma, bias, input, output->rows()}, tiles);
+  });
   return bad | run_kernel<Total<float>>({partials.data(), tiles, count, loss}, 1);
 }
 }

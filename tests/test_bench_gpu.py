@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,7 +83,7 @@ def test_a_dry_run_builds_and_lists_everything(plan: ModuleType, tmp_path: Path)
     done = dry_run(tmp_path, '[ "$1" = setup.py ] && echo "$@" "$CMAKE_ARGS" && exit 0')
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAILED: build" not in done.stdout
-    assert "-DCMAKE_CUDA_ARCHITECTURES=90" in (tmp_path / "out" / "build.log").read_text()
+    assert "-DCMAKE_CUDA_ARCHITECTURES=90" in logs(tmp_path / "out")["build.log"]
     expected = [f"{name}.py::bench_" for name in plan.ORDER] + list(plan.LOOPS)
     assert all(text in done.stdout for text in (*expected, "tests/test_perturb.py")), done.stdout
 
@@ -93,15 +96,92 @@ def test_a_dry_run_with_an_old_setuptools_builds_by_cmake_and_tells_that_it_fail
     done = dry_run(tmp_path, '[ "$1" = setup.py ] && exit 0', old, '[ "$2" = pytest ] && exit 0')
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAILED: build" in done.stdout
-    asked = (tmp_path / "out" / "build.log").read_text()
+    asked = logs(tmp_path / "out")["build.log"]
     assert all(text in asked for text in ("-DMISSDIFF_CUDA=ON", "-DCMAKE_CUDA_ARCHITECTURES=90", "Python_EXECUTABLE"))
-    assert (tmp_path / "out" / "logs.tar.gz").exists()
+
+
+# Stands in for the interpreter and for NVIDIA's tools: a card that every first process of measurements and tests loses.
+PRETENDING = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$CALLS"
+first() { [ "$(grep -c -- "$1" "$CALLS")" = 1 ]; }
+case "$(basename "$0") $*" in
+*get_device_capability*) echo 90 ;;
+*card_file*) echo ops_pretended.json ;;
+*"pytest -c bench/pytest.ini bench"*)
+    for argument; do case $argument in --store=*) echo '{}' > "${argument#--store=}" ;; esac; done
+    if first 'pytest.ini bench'; then exit 9; fi ;;
+*test_cuda_ops.py*) first test_cuda_ops.py && exit 9; echo 3 passed ;;
+*test_step.py*) echo 4 failed; exit 1 ;;
+compute-sanitizer*--help*) echo --kernel-regex ;;
+compute-sanitizer*memcheck*) echo 'Device Not Supported'; exit 1 ;;
+ncu*) echo 'no counters'; exit 1 ;;
+*gpu.pick_tests*) printf '%s\\n' tests/test_cuda_ops.py tests/test_cuda_host.py tests/test_step.py ;;
+*gpu.summary*) echo the summary ;;
+esac
+"""
+
+
+def pretended(folder: Path, *options: str, **more: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """A run of a copy of the script with these stand-ins, and what was called."""
+    for name in ("bench/gpu", "bench/results", "bin"):
+        (folder / name).mkdir(parents=True)
+    script, calls = folder / "bench" / "gpu" / "check.sh", folder / "calls"
+    shutil.copy(BENCH / "gpu" / "check.sh", script)
+    for name in ("python", "compute-sanitizer", "ncu"):
+        (folder / "bin" / name).write_text(PRETENDING)
+        (folder / "bin" / name).chmod(0o755)
+    path = os.pathsep.join((str(folder / "bin"), os.environ["PATH"]))
+    environment = {**os.environ, "PYTHON": str(folder / "bin" / "python"), "PATH": path, "CALLS": str(calls), **more}
+    done = subprocess.run([str(script), *options], env=environment, capture_output=True, text=True)
+    return done, calls.read_text().splitlines() if calls.exists() else []
+
+
+def logs(folder: Path) -> dict[str, str]:
+    """The logs in the archive of a run."""
+    with tarfile.open(folder / "logs.tar.gz") as archive:
+        return {name: archive.extractfile(name).read().decode() for name in archive.getnames()}  # type: ignore[union-attr]
+
+
+def test_a_run_ends_with_figures_an_archive_and_a_status_whatever_fails(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done, calls = pretended(tmp_path, "--out", str(out))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILED: measure-1 tests-first-1 tests-rest-1\n" in done.stdout
+    assert sorted(path.name for path in out.iterdir()) == ["logs.tar.gz", "ops_pretended.json"]
+    assert (tmp_path / "bench" / "results" / "ops_pretended.json").exists()
+    steps = ["measure-1", "measure-2", "tests-first-1", "tests-first-2", "tests-rest-1", "memcheck", "racecheck"]
+    steps += ["facts", "build", "smoke", "ncu-perturb", "ncu-mlp_sample", "summary"]
+    assert set(logs(out)) == {f"{name}.log" for name in steps}
+    measured = [line for line in calls if "pytest.ini bench" in line]
+    assert ["--resume" in line for line in measured] == [False, True]
+    end = done.stdout.partition("the summary")[2]
+    assert "memcheck: skipped" in end
+    assert "ncu-perturb: no profile; the end of its log is: no counters" in end
+    tested = [line for line in calls if "-m pytest" in line and "-m cuda" in line]
+    assert len(tested) == 3
+    assert not any("test_cuda_host" in line for line in tested)
+
+
+def test_what_is_no_number_of_seconds_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    for number, wanted in enumerate(("239", "soon", "-1")):
+        done, calls = pretended(tmp_path / str(number), "--seconds", wanted)
+        assert (done.returncode, calls) == (2, [])
+        assert "--seconds must be a number from 240" in done.stderr
+
+
+def test_a_machine_without_a_card_is_told_so(tmp_path: Path) -> None:
+    hidden = PRETENDING.replace("echo 90", "echo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "PRETENDING", hidden)
+        done, _ = pretended(tmp_path)
+    assert done.returncode == 2
+    assert "torch sees no CUDA device; --dry-run builds without one" in done.stderr
 
 
 def card_benchmarks(store: Path, *options: str, **more: Any) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """The card's benchmarks on the CPU, and the run that they store."""
-    arguments = ["bench", "--device", "trial", "-q", "--rows", "64", "--save-results", "--store", store, *options]
-    done = run_pytest(*arguments, cwd=ROOT, **more)
+    arguments = ["bench", "--device", "trial", "-q", "--rows", "64", "--save-results", f"--store={store}", *options]
+    done = run_pytest("-c", "bench/pytest.ini", *arguments, cwd=ROOT, **more)
     assert store.exists(), done.stdout + done.stderr
     return done, json.loads(store.read_text())["full"]
 
@@ -120,6 +200,62 @@ def test_a_run_stores_what_it_measures_and_goes_on_with_the_rest(tmp_path: Path,
     assert "noise" not in run
     assert set(entry["seconds"]) == {"native", "eager"}
     assert entry["ratios"]["eager"] > 0
+
+
+def test_a_run_goes_on_with_a_store_in_the_projects_own_folder(native: ModuleType) -> None:
+    """Where bench/gpu/check.sh has it: pytest looks for settings above the files among its arguments."""
+    folder, store = ROOT / "build" / "gpu-test", load("store")
+    try:
+        rest = {"rows": 64, "ops": {}, "failed": {}, "pending": ["bench_noise_bits_on_card"], "lost": []}
+        card = {"name": "none", "driver": "none"}
+        store.write(folder / "ops.json", {"full": store.facts() | {"card": card} | rest})
+        done, run = card_benchmarks(folder / "ops.json", "--resume")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert run["pending"] == []
+        assert run["noise"]["numbers"] > 0
+        refused = run_pytest("bench", "--device", "trial", "--store", folder / "ops.json", cwd=ROOT)
+        assert refused.returncode == pytest.ExitCode.USAGE_ERROR
+        assert "write --store=FILE for --store FILE, or add -c bench/pytest.ini" in refused.stderr
+    finally:
+        shutil.rmtree(folder)
+
+
+SPOILT = """
+import time
+
+import card
+import plan
+from missdiff_fast.ops import reference
+
+plan.PATIENCE = {"cpu": 1.5}
+right = reference.perturb
+
+
+def wrong(*arguments, **options):
+    time.sleep(SLEEP)
+    return right(*arguments, **options) * 1.5
+
+
+reference.perturb = wrong
+card.CardRun.lost = lambda self: True
+"""
+
+
+@pytest.mark.parametrize(("sleep", "trace"), [("0", "AssertionError"), ("60", "did not end within 3 seconds")])
+def test_a_card_lost_to_a_benchmark_costs_no_other(tmp_path: Path, native: ModuleType, sleep: str, trace: str) -> None:
+    """Its failure is stored and printed, and the next process takes the other files first."""
+    (tmp_path / "spoilt.py").write_text(SPOILT.replace("SLEEP", sleep))
+    path = os.pathsep.join([str(tmp_path), str(BENCH), os.environ.get("PYTHONPATH", "")])
+    chosen = ("-k", "(perturb and not compile) or bench_step[native-step]")
+    store = tmp_path / "ops.json"
+    done, run = card_benchmarks(store, "-p", "spoilt", *chosen, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 9, done.stdout + done.stderr
+    assert run["pending"] == ["bench_perturb[eager]", "bench_step[native-step]"]
+    assert run["lost"] == ["bench_perturb"]
+    assert trace in run["failed"]["bench_perturb[native]"]
+    assert trace in done.stdout, done.stdout + done.stderr
+    done, run = card_benchmarks(store, "--resume", "--collect-only")
+    assert done.stdout.index("bench_step[native-step]") < done.stdout.index("bench_perturb[eager]")
 
 
 def test_no_time_is_stored_of_an_op_that_is_wrong(tmp_path: Path, native: ModuleType) -> None:
@@ -186,27 +322,77 @@ def test(number):
         lost_card.is_lost = lambda: number == 3
         assert False, f"number {number} fails"
 """
+UNENDED = """
+import time
+
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test(number):
+    print("captured")
+    time.sleep(60 if number == 1 else 0)
+"""
+MANY = """
+import time
+
+import pytest
+
+@pytest.mark.parametrize("number", range(200))
+def test(number):
+    time.sleep(0.1)
+    assert number != FAILING
+"""
+
+
+def losing(folder: Path, content: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run these tests with the plugin."""
+    if "-n" in options:
+        pytest.importorskip("xdist")
+    (folder / "test_losing.py").write_text(content)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{BENCH}"}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    arguments = [folder / "test_losing.py", "-q", "-p", "gpu.lost_card", "--done", folder / "done", *options]
+    return run_pytest(*arguments, cwd=folder, env=environment)
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1", "--max-worker-restart", "3")])
 def test_a_lost_card_costs_one_test(tmp_path: Path, workers: tuple[str, ...]) -> None:
     """The failure that leaves the card usable goes on in the same process; the one that does not in another."""
-    if workers:
-        pytest.importorskip("xdist")
-    (tmp_path / "test_losing.py").write_text(LOSING)
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{BENCH}"}
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    options = [tmp_path / "test_losing.py", "-q", "-p", "gpu.lost_card", "--done", tmp_path / "done", *workers]
-    first = run_pytest(*options, cwd=tmp_path, env=environment)
+    first = losing(tmp_path, LOSING, *workers)
     assert "number 3 fails" in first.stdout + first.stderr
     if workers:
         assert first.returncode == pytest.ExitCode.TESTS_FAILED
         assert "2 failed, 4 passed" in first.stdout, first.stdout + first.stderr
         return
     assert first.returncode == 9, first.stdout + first.stderr
-    again = run_pytest(*options, cwd=tmp_path, env=environment)
+    again = losing(tmp_path, LOSING)
     assert again.returncode == 0
     assert "2 passed, 4 deselected" in again.stdout, again.stdout + again.stderr
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1", "--max-worker-restart", "3")])
+def test_a_test_without_an_end_costs_itself(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    first = losing(tmp_path, UNENDED, "--each", "2", *workers)
+    assert "did not end within 2 seconds: test_losing.py::test[1]" in first.stderr, first.stdout + first.stderr
+    assert "time.sleep(60" in first.stderr
+    if workers:
+        assert "1 failed, 2 passed" in first.stdout, first.stdout + first.stderr
+        return
+    assert first.returncode == 9
+    again = losing(tmp_path, UNENDED, "--each", "2")
+    assert "1 passed, 2 deselected" in again.stdout, again.stdout + again.stderr
+
+
+@pytest.mark.parametrize("failing", [0, -1])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_tests_for_which_no_time_is_left_are_no_failures(
+    tmp_path: Path, workers: tuple[str, ...], failing: int
+) -> None:
+    done = losing(tmp_path, MANY.replace("FAILING", str(failing)), "--within", "2", *workers)
+    assert done.returncode == (pytest.ExitCode.OK if failing else pytest.ExitCode.TESTS_FAILED), done.stdout
+    assert "no time is left for the other tests" in done.stdout
+    assert " passed in " in done.stdout
+    assert ("FAILED test_losing.py::test[0]" in done.stdout) == (failing == 0)
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5, 2.0])
@@ -253,6 +439,20 @@ def test_the_small_cases_are_right_and_notice_what_is_wrong(
         small_case.CASES[name](batch, CPU)
 
 
+def test_an_op_that_does_not_end_is_named_by_the_small_cases(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    small_case = load("gpu.small_case")
+    endless, quick = (f"import time; time.sleep({seconds})" for seconds in (60, 0))
+    start = subprocess.Popen
+    monkeypatch.setattr(small_case, "CASES", {"perturb": endless, "step": quick})
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda command: start([sys.executable, "-c", small_case.CASES[command[-1]]])
+    )
+    assert small_case.apart("cpu", 3) == 1
+    assert capfd.readouterr().out == "perturb: STOPPED, as it did not end within 3 s\n"
+
+
 def _spoilt(result: Any) -> Any:
     """Half as much again, or one more of what is counted."""
     if isinstance(result, tuple):
@@ -276,11 +476,12 @@ def test_the_samplers_rivals_draw_the_native_rows(native: ModuleType, workload: 
     case = bench.Sampling(workload, 32)
     rows = case.native()
     for size, captured in ((24, False), (24, True), (64, False), (100, True)):  # 64 rows in tiles of 24 overlap
-        case.out.fill_(math.nan)
-        case.plain("fp32", size, compiled=False, captured=captured)()
-        assert clock.relative_error(case.out, rows) < 1e-5
+        for solve in (case.solve, case.layers):
+            case.out.fill_(math.nan)
+            case.tiled(partial(solve, "fp32"), size, captured=captured)()
+            assert clock.relative_error(case.out, rows) < 1e-5
     for name in bench.CARD:
-        if not name.startswith(("native", "compile")):
+        if "layers" in name or not name.startswith(("native", "compile")):
             case.out.fill_(math.nan)
             case.make(name)()
             assert clock.relative_error(case.out, rows) < 0.05, name

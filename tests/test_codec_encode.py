@@ -29,6 +29,14 @@ def example(size: int = 1003, keys: int = 57, dtype: torch.dtype = torch.float32
     return cells, known, ends, boundaries, int(counts.sum())
 
 
+def tail_example() -> Arguments:
+    """Cells of ranks from 1e-18 on and up to 1."""
+    ends = torch.cat([torch.zeros(1).double(), torch.logspace(-18, 0, 3000).double()])
+    ends = torch.cat([ends[:-1], (1 - ends).flip(0)]).unique()
+    keys = torch.arange(len(ends) - 1)
+    return keys, keys, ends, torch.special.ndtri(ends[1:-1]).float(), 10**17
+
+
 def shares(size: int, seed: int = 0) -> Tensor:
     return torch.rand(size, generator=torch.Generator().manual_seed(seed + 9), dtype=torch.float64)
 
@@ -67,13 +75,9 @@ def test_native_is_the_reference(native: ModuleType, key_dtype: torch.dtype, siz
 
 def test_quantiles_in_the_tails(native: ModuleType) -> None:
     """Ranks from 1e-18 on, a range in which the quantile function has three formulas."""
-    ends = torch.cat([torch.zeros(1).double(), torch.logspace(-18, 0, 3000).double()])
-    ends = torch.cat([ends[:-1], (1 - ends).flip(0)]).unique()
-    keys = torch.arange(len(ends) - 1)
-    boundaries = torch.special.ndtri(ends[1:-1]).float()
-    for share in (None, shares(len(keys))):
-        arguments = keys, keys, ends, boundaries, 10**17, share
-        assert_close("encode", native.encode(*arguments), reference.encode(*arguments), torch.float32)
+    arguments = tail_example()
+    for share in (None, shares(len(arguments[0]))):
+        assert_close("encode", native.encode(*arguments, share), reference.encode(*arguments, share), torch.float32)
 
 
 def test_decode_inverts_encode(backend: ModuleType, key_dtype: torch.dtype) -> None:
@@ -115,6 +119,14 @@ def test_threads_and_splits_change_nothing(backend: ModuleType) -> None:
         assert_close("encode", backend.encode(cells, *rest, share), once)
         parts = [backend.encode(cells[a : a + 777], *rest, share[a : a + 777]) for a in range(0, 100_003, 777)]
         assert_close("encode", torch.cat(parts), once)
+
+
+def test_native_on_every_device(native: ModuleType, device: torch.device, key_dtype: torch.dtype) -> None:
+    for *tensors, count in (example(dtype=key_dtype), tail_example()):
+        for share in (None, shares(len(tensors[0]))):
+            on_device = [x.to(device) for x in tensors], None if share is None else share.to(device)
+            scores = native.encode(*on_device[0], count, on_device[1])
+            assert_close("encode", scores.cpu(), reference.encode(*tensors, count, share))
 
 
 def test_reference_on_every_device(device: torch.device, key_dtype: torch.dtype) -> None:

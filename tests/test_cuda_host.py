@@ -11,6 +11,8 @@ import pytest
 import torch
 from batches import LAYOUTS, Batch, make_batch, make_prediction
 from cuda_host import Host, compile_library, compiler
+from test_codec_encode import KEYS, shares, tail_example
+from test_codec_encode import example as encode_example
 from tolerances import assert_close
 from torch import Tensor
 
@@ -75,6 +77,27 @@ def test_noise_is_the_reference_bit_for_bit(host: Host, name: str, size: int, co
     rows = torch.arange(2**32 - 50, 2**32 - 50 + size)
     for key in (make_key(3, 2), make_key(-1, 2**32 - 1)):
         assert torch.equal(host.noise(name, rows, columns, key), getattr(reference, name)(rows, columns, key))
+
+
+@pytest.mark.parametrize("units", range(-2, 3))
+def test_quotients_are_rounded_correctly(library: ctypes.CDLL, units: int) -> None:
+    """Whatever the card's approximate reciprocal is, which is within a unit or so of the true one."""
+    library.host_wrong_quotients.restype = ctypes.c_int64
+    assert library.host_wrong_quotients(ctypes.c_int64(units)) == 0
+
+
+@pytest.mark.parametrize("units", range(-2, 3))
+def test_radii_are_rounded_correctly(library: ctypes.CDLL, units: int) -> None:
+    """Whatever the card's approximate reciprocal root is, within the relative error that NVIDIA documents."""
+    wrong, tried = ctypes.c_int64(), ctypes.c_int64()
+    library.host_wrong_radii(ctypes.c_int64(units), ctypes.byref(wrong), ctypes.byref(tried))
+    assert wrong.value == 0
+    assert tried.value > 1_000_000
+
+
+def test_every_word_gives_the_bits_of_the_host(library: ctypes.CDLL) -> None:
+    library.host_wrong_words.restype = ctypes.c_int64
+    assert library.host_wrong_words() == 0
 
 
 @pytest.mark.parametrize("kind", TABLES, ids=str)
@@ -231,6 +254,22 @@ def test_decode(host: Host, layout: Layout, kind: torch.dtype) -> None:
             assert torch.equal(result, wanted)
 
 
+@pytest.mark.parametrize("kind", KEYS, ids=str)
+@pytest.mark.parametrize("keys", [1, 2, 57, 1000])
+def test_encode(library: ctypes.CDLL, kind: torch.dtype, keys: int) -> None:
+    for size in (0, 1, 255, 256, 1003):
+        arguments = encode_example(size, keys, kind)
+        for share in (None, shares(size)):
+            assert_close("encode", Host(library).encode(*arguments, share), reference.encode(*arguments, share))
+
+
+def test_quantiles_in_the_tails(library: ctypes.CDLL) -> None:
+    """Ranks from 1e-18 on, a range in which the quantile function has three formulas."""
+    arguments = tail_example()
+    for share in (None, shares(len(arguments[0]))):
+        assert_close("encode", Host(library).encode(*arguments, share), reference.encode(*arguments, share))
+
+
 def test_what_shared_memory_held_does_not_matter(library: ctypes.CDLL, layout: Layout) -> None:
     D, C = layout.width, layout.num_continuous
     batch, prediction = make_batch(layout), make_prediction(67, D + C, torch.bfloat16)
@@ -325,9 +364,9 @@ def test_numbers_at_and_between_bfloat16s_are_narrowed_as_torch_does(library: ct
     assert torch.equal(bits[numbers], expected.view(torch.int16)[numbers])
 
 
-@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 119, 146, 4095, 2**15, 2**16 - 1, 2**18 - 1])
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 119, 146, 4095, 2**15, 2**16 - 1, 2**18 - 1, 2**30, 2**30 + 1])
 def test_quotients_up_to_their_bounds(library: ctypes.CDLL, divisor: int) -> None:
-    last = min(2**23 * divisor, 2**40 // divisor, 2**31) - 1
+    last = 2**31 - 1
     multiples = torch.arange(0, 2001) * divisor
     high = last - last % divisor - multiples
     edges = torch.cat([multiples, high, torch.arange(2001), last - torch.arange(2001)])

@@ -27,7 +27,8 @@ class _Call(ctypes.Structure):
         *(
             (name, ctypes.c_int64)
             for name in (
-                "num_continuous", "num_categorical", "width", "hidden", "blocks", "steps", "num_rows", "precision"
+                "num_continuous", "num_categorical", "width", "hidden", "blocks", "steps", "num_rows", "precision",
+                "strips"
             )
         ),
         *(
@@ -49,7 +50,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @torch.no_grad()
-def run(library: ctypes.CDLL, call: Call, precision: str, *, predict: bool = False) -> Tensor:
+def run(library: ctypes.CDLL, call: Call, precision: str, *, predict: bool = False, strips: int = 2) -> Tensor:
     network, layout = call.network, call.network.layout
     packed = pack(network, precision)
     weights = torch.empty(len(packed) + 16, dtype=torch.uint8)
@@ -63,7 +64,7 @@ def run(library: ctypes.CDLL, call: Call, precision: str, *, predict: bool = Fal
     tensors = [tensor.contiguous() for tensor in tensors]
     sizes = (
         layout.num_continuous, layout.num_categorical, layout.width, network.width, len(network.blocks),
-        0 if predict else len(call.sigmas), len(call.x), PRECISIONS.index(precision)
+        0 if predict else len(call.sigmas), len(call.x), PRECISIONS.index(precision), strips
     )  # fmt: skip
     arguments = _Call(*sizes, *(tensor.data_ptr() for tensor in tensors), out.tensor.data_ptr())
     assert library.host_mlp_bytes(ctypes.byref(arguments)) == len(weights)
@@ -121,6 +122,79 @@ def test_a_row_depends_on_itself_alone(library: ctypes.CDLL, width: int) -> None
     for begin, end in ((0, 1), (7, 40), (33, 41)):
         part = replace(call, x=call.x[begin:end], states=call.states[begin:end], rows=call.rows[begin:end])
         assert torch.equal(run(library, part, "bfloat16"), whole[begin:end])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("width", [130, 300])
+def test_rows_of_four_strips_are_those_of_two(library: ctypes.CDLL, width: int, precision: str) -> None:
+    call = example(LAYOUTS["mixed"], 70, width=width, blocks=1, noise=0.3)
+    for predict in (False, True):
+        two, four = (run(library, call, precision, predict=predict, strips=strips) for strips in (2, 4))
+        assert torch.equal(two, four)
+
+
+class Plan(ctypes.Structure):
+    """A question to `plan_block`, and its answer."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int64)
+        for name in (
+            "cells", "hidden", "num_rows", "precision", "processors", "block_bytes",
+            "fits", "strips", "warps", "shared_cells", "shared_bytes", "cell_bytes"
+        )
+    )  # fmt: skip
+
+
+HOPPER, AMPERE, CONSUMER = (132, 232_448), (108, 166_912), (84, 101_376)  # processors, shared memory of a block
+MANY = 353_150
+
+
+def plan(library: ctypes.CDLL, cells: int, width: int, rows: int, precision: str, card: tuple[int, int]) -> Plan:
+    asked = Plan(cells, width, rows, PRECISIONS.index(precision), *card)
+    library.host_mlp_plan(ctypes.byref(asked))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("width", "precision", "card", "strips", "shared_cells", "shared_bytes"),
+    [
+        (256, "bfloat16", HOPPER, 4, True, 100_352 + 99_904),
+        (384, "bfloat16", HOPPER, 4, False, 149_504),
+        (512, "bfloat16", HOPPER, 4, False, 198_656),
+        (256, "bfloat16", AMPERE, 4, False, 100_352),
+        (384, "bfloat16", AMPERE, 4, False, 149_504),
+        (512, "bfloat16", AMPERE, 2, True, 99_328 + 49_984),
+        (256, "bfloat16", CONSUMER, 4, False, 100_352),
+        (384, "bfloat16", CONSUMER, 2, False, 74_752),
+        (256, "float32", HOPPER, 2, True, 99_328 + 49_984),
+        (384, "float32", HOPPER, 2, True, 148_480 + 49_984),
+        (512, "float32", HOPPER, 2, False, 197_632),
+        (384, "float32", AMPERE, 2, False, 148_480),
+    ],
+)
+def test_shared_memory_of_wide_networks(
+    library: ctypes.CDLL,
+    width: int,
+    precision: str,
+    card: tuple[int, int],
+    strips: int,
+    shared_cells: bool,
+    shared_bytes: int,
+) -> None:
+    """Four strips where their factors fit, with the cells beside them where those fit too."""
+    found = plan(library, 119, width, MANY, precision, card)
+    assert (found.fits, found.strips, found.warps) == (1, strips, 8)
+    assert (bool(found.shared_cells), found.shared_bytes) == (shared_cells, shared_bytes)
+    assert found.shared_bytes <= card[1]
+
+
+def test_a_network_without_room_is_told(library: ctypes.CDLL) -> None:
+    assert not plan(library, 119, 512, MANY, "float32", AMPERE).fits
+
+
+def test_few_rows_take_two_strips_so_that_more_multiprocessors_work(library: ctypes.CDLL) -> None:
+    full = HOPPER[0] * 64
+    assert [plan(library, 119, 256, rows, "bfloat16", HOPPER).strips for rows in (full - 1, full)] == [2, 4]
 
 
 @pytest.mark.parametrize("width", [24, 130])

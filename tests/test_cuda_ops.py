@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 from batches import LAYOUTS, Batch, make_batch, make_prediction
+from test_codec_encode import example as encode_example
 from torch import Tensor
 
 from missdiff_fast.diffusion.states import CLEAN
@@ -17,7 +18,7 @@ from missdiff_fast.table.encoded import Layout
 
 pytestmark = pytest.mark.parametrize("device", ["cuda"], indirect=True)
 
-OPS = ["uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "decode"]
+OPS = ["uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "encode", "decode"]
 Inputs = dict[str, Tensor]
 Function = Callable[[], tuple[Tensor, ...]]
 
@@ -34,6 +35,8 @@ def example(native: ModuleType, op: str, layout: Layout, device: torch.device) -
         "boundaries": torch.linspace(-2, 2, 5, device=device).repeat(C),
         "starts": 5 * torch.arange(C + 1, device=device),
     }
+    cells, keys, ends, between, count = (x.to(device) if isinstance(x, Tensor) else x for x in encode_example(67))
+    inputs["cells"] = cells
     table, offsets = batch.table, batch.table.offsets
 
     def loss(prediction: str, last: Tensor) -> tuple[Tensor, ...]:
@@ -54,6 +57,7 @@ def example(native: ModuleType, op: str, layout: Layout, device: torch.device) -
         "masked_loss": lambda: loss("prediction", batch.weight),
         "masked_noise_loss": lambda: loss("noise", batch.key),
         "step": step,
+        "encode": lambda: (native.encode(inputs["cells"], keys, ends, between, count),),
         "decode": lambda: native.decode(inputs["x"], offsets, inputs["boundaries"], inputs["starts"]),
     }
     return functions[op], batch, inputs
@@ -96,7 +100,8 @@ def test_a_graph_reads_its_inputs_anew(native: ModuleType, device: torch.device,
     batch.rows.copy_(batch.rows.flip(0))
     batch.weight.mul_(2)
     inputs["coefficients"].copy_(torch.tensor([0.5, 0.25, -0.125, 0.75]))
-    inputs["x"].copy_(inputs["x"].flip(0))
+    for name in ("x", "cells"):
+        inputs[name].copy_(inputs[name].flip(0))
     graph.replay()
     for result, wanted, old in zip(results, function(), before, strict=True):
         assert torch.equal(result, wanted)

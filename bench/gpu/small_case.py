@@ -1,8 +1,9 @@
 """Each op once on a few odd sizes, compared with the reference on the CPU: what the memory and race checkers run over.
 
-PYTHONPATH=.:bench:tests python bench/gpu/small_case.py [--device cuda] [--apart | --only NAME]
+PYTHONPATH=.:bench:tests python bench/gpu/small_case.py [--device cuda] [--apart [--seconds N] | --only NAME]
 
-With --apart each op has a process of its own, since an error in a kernel makes the card unusable for its process.
+With --apart each op has a process of its own, since an error in a kernel makes the card unusable for its process; one
+that does not end within --seconds is named and ended.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import fields
@@ -199,18 +201,31 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
+def apart(device: str, seconds: float) -> int:
+    """Each op in a process of its own; 1 if one is wrong, or does not end."""
+    command = [sys.executable, __file__, "--device", device, "--only"]
+    processes = {name: subprocess.Popen([*command, name]) for name in CASES}
+    end, failed = time.monotonic() + seconds, 0
+    for name, process in processes.items():
+        try:
+            failed += process.wait(max(0.0, end - time.monotonic())) != 0
+        except subprocess.TimeoutExpired:
+            process.kill()
+            failed += 1
+            print(f"{name}: STOPPED, as it did not end within {seconds:g} s", flush=True)
+    return int(failed > 0)
+
+
 def main() -> int:
     """Print a line for each op and layout; 1 if one is wrong or missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--seconds", type=float, default=50)
     parser.add_argument("--only", choices=list(CASES))
     arguments = parser.parse_args()
     if arguments.apart:
-        command = [sys.executable, __file__, "--device", arguments.device, "--only"]
-        processes = [subprocess.Popen([*command, name]) for name in CASES]
-        statuses = [process.wait() for process in processes]
-        return int(any(statuses))
+        return apart(arguments.device, arguments.seconds)
     device, failed = torch.device(arguments.device), 0
     for layout in ("mixed", "no_continuous", "no_categorical"):
         batch: Any = make_batch(LAYOUTS[layout], batch=67)

@@ -1,4 +1,4 @@
-// encode, which runs on the host alone, and decode.
+// encode and decode.
 #pragma once
 
 #include "arguments.h"

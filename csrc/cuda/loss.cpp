@@ -36,13 +36,15 @@ void launch(const LossCall<Device>& call) {
     using T = typename decltype(table)::Type;
     using P = typename decltype(cell)::Type;
     const Batch<T> batch = batch_of<T>(call.batch);
-    const Tile tile = Loss<T, P>::tile_of(batch.columns);
+    const Tile tile = Loss<T, P, true>::tile_of(batch.columns);
     const int64_t tiles = batch.columns.width == 0 ? 0 : num_tiles(tile, batch.num_rows);
     take_loss<T, false>(call.device, batch, tiles, call.loss, [&](double* partials, const int64_t* count) {
-      call.device.start<Loss<T, P>>(
-          {batch, data<P>(call.prediction), data<T>(call.weight), data_or_null<T>(call.column_weight),
-           static_cast<T>(call.mean_weight), count, tile, mutable_data<P>(call.grad), partials},
-          tiles);
+      with_staged(tile, [&](auto staged) {
+        call.device.start<Loss<T, P, staged>>(
+            {batch, data<P>(call.prediction), data<T>(call.weight), data_or_null<T>(call.column_weight),
+             static_cast<T>(call.mean_weight), count, tile, mutable_data<P>(call.grad), partials},
+            tiles);
+      });
     });
   });
 }
@@ -52,12 +54,14 @@ void launch(const NoiseLossCall<Device>& call) {
     using T = typename decltype(table)::Type;
     using P = typename decltype(cell)::Type;
     const Batch<T> batch = batch_of<T>(call.batch);
-    const Tile tile = NoiseLoss<T, P>::tile_of(batch.columns);
+    const Tile tile = NoiseLoss<T, P, true>::tile_of(batch.columns);
     const int64_t tiles = batch.columns.width == 0 ? 0 : num_tiles(tile, batch.num_rows);
     take_loss<T, true>(call.device, batch, tiles, call.loss, [&](double* partials, const int64_t* count) {
-      call.device.start<NoiseLoss<T, P>>(
-          {batch, data<P>(call.prediction), data<int64_t>(call.key), count, tile, mutable_data<P>(call.grad), partials},
-          tiles);
+      with_staged(tile, [&](auto staged) {
+        call.device.start<NoiseLoss<T, P, staged>>({batch, data<P>(call.prediction), data<int64_t>(call.key), count,
+                                                    tile, mutable_data<P>(call.grad), partials},
+                                                   tiles);
+      });
     });
   });
 }

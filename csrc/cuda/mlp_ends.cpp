@@ -14,20 +14,22 @@ void launch(const MlpInputCall<Device>& call) {
 // One kernel writes the gradient and a sum of each block, and a last one adds up the sums.
 void launch(const MlpLossCall<Device>& call) {
   const Batch<float> batch = batch_of<float>(call.batch);
-  const Tile tile = MlpLoss::tile_of(batch.columns);
+  const Tile tile = MlpLoss<true>::tile_of(batch.columns);
   const int64_t tiles = num_tiles(tile, batch.num_rows);
   const Tensor partials = call.device.empty(call.loss, {tiles}, ScalarType::Double);
   const int64_t* count = data<int64_t>(call.count);
-  const MlpLoss::Plain::Args loss(batch, nullptr, data<float>(call.weight), data_or_null<float>(call.column_weight),
-                                  static_cast<float>(call.mean_weight), count, tile, nullptr,
-                                  mutable_data<double>(partials));
-  call.device.start<MlpLoss>({loss,
-                              data<uint8_t>(call.states),
-                              data<float>(call.sigma),
-                              data<float>(call.bias),
-                              data<float>(call.input),
-                              {mutable_data<float>(call.output), call.output.stride(0)}},
-                             tiles);
+  const MlpLoss<true>::Plain::Args loss(batch, nullptr, data<float>(call.weight),
+                                        data_or_null<float>(call.column_weight), static_cast<float>(call.mean_weight),
+                                        count, tile, nullptr, mutable_data<double>(partials));
+  with_staged(tile, [&](auto staged) {
+    call.device.start<MlpLoss<staged>>({loss,
+                                        data<uint8_t>(call.states),
+                                        data<float>(call.sigma),
+                                        data<float>(call.bias),
+                                        data<float>(call.input),
+                                        {mutable_data<float>(call.output), call.output.stride(0)}},
+                                       tiles);
+  });
   call.device.start<Total<float>>({data<double>(partials), tiles, count, mutable_data<float>(call.loss)}, 1);
 }
 

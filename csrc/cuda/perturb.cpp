@@ -9,10 +9,13 @@ void launch(const PerturbCall<Device>& call) {
     using T = typename decltype(table)::Type;
     const int64_t width = call.out.size(1);
     const Tile tile = make_tile(width * static_cast<int64_t>(sizeof(T)));
-    call.device.start<Perturb<T>>({batch_of<T>(call.batch), data<T>(call.alpha), data<T>(call.sigma),
-                                   data<int64_t>(call.key), static_cast<T>(call.low), static_cast<T>(call.high),
-                                   Divider((width + 3) / 4), tile, mutable_data<T>(call.out)},
-                                  num_tiles(tile, call.batch.num_rows()));
+    with_staged(tile, [&](auto staged) {
+      call.device.start<Perturb<T, staged>>(
+          {batch_of<T>(call.batch), data<T>(call.alpha), data<T>(call.sigma), data<int64_t>(call.key),
+           static_cast<T>(call.low), static_cast<T>(call.high), Divider((width + 3) / 4), tile,
+           mutable_data<T>(call.out)},
+          num_tiles(tile, call.batch.num_rows()));
+    });
   });
 }
 

@@ -9,10 +9,12 @@ template <bool kNormal>
 void fill(const RandomCall<Device>& call) {
   const Tile tile = make_tile(call.columns * static_cast<int64_t>(sizeof(float)));
   const int64_t B = call.rows.size(0);
-  call.device.start<Random<kNormal>>(
-      {data<int64_t>(call.rows), data<int64_t>(call.key), B, static_cast<int>(call.columns),
-       Divider((call.columns + 3) / 4), tile, mutable_data<float>(call.out)},
-      num_tiles(tile, B));
+  with_staged(tile, [&](auto staged) {
+    call.device.start<Random<kNormal, staged>>(
+        {data<int64_t>(call.rows), data<int64_t>(call.key), B, static_cast<int>(call.columns),
+         Divider((call.columns + 3) / 4), tile, mutable_data<float>(call.out)},
+        num_tiles(tile, B));
+  });
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +15,8 @@ from torch import Tensor
 from missdiff_fast._process import local_rank
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Pass
+
+T = TypeVar("T")
 
 
 class _DefaultDtype:
@@ -115,3 +119,72 @@ def _why_none() -> str:
 def to_device(x: Tensor, device: torch.device) -> Tensor:
     """Copy a CPU tensor to a device, without waiting for work that is queued there."""
     return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x.to(device)
+
+
+def to_host(*tensors: Tensor) -> Callable[[], tuple[Tensor, ...]]:
+    """Begin to copy tensors of one device to the CPU; the result waits for the copies and gives them.
+
+    A GPU copies beside what is queued afterwards, into memory that does not move: once the work that makes the tensors
+    is done, and without keeping the host or later work waiting. Tensors of the CPU are given as they are.
+
+    Examples
+    --------
+    >>> wait = to_host(torch.arange(3))
+    >>> wait()
+    (tensor([0, 1, 2]),)
+    """
+    device = tensors[0].device
+    if device.type != "cuda":
+        return lambda: tensors
+    whole, stream = [x.contiguous() for x in tensors], _copy_stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        copies = tuple(_pinned_like(x).copy_(x, non_blocking=True) for x in whole)
+        done = stream.record_event()
+    for x in whole:
+        x.record_stream(stream)  # its memory is not given to others before it is copied
+
+    def wait() -> tuple[Tensor, ...]:
+        done.synchronize()
+        return copies
+
+    return wait
+
+
+@cache
+def _copy_stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream of copies to the host, one for each GPU."""
+    return torch.cuda.Stream(device)
+
+
+def _pinned_like(x: Tensor) -> Tensor:
+    """Memory of the host that a GPU can write to by itself; torch keeps it for the next tensor of this size."""
+    return torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
+
+
+def one_behind(items: Iterable[T], begin: Callable[[T], Callable[[], None]]) -> None:
+    """Begin with each item, and finish it once the next one has been begun, so that a GPU always has work queued.
+
+    Parameters
+    ----------
+    items : iterable
+        Is asked for the next item before the one before it is finished.
+    begin : callable
+        Queues the work of an item, and gives a function that finishes it, which may wait.
+
+    Examples
+    --------
+    >>> one_behind("ab", lambda name: print("begin", name) or (lambda: print("finish", name)))
+    begin a
+    begin b
+    finish a
+    finish b
+    """
+    finish: Callable[[], None] | None = None
+    for item in items:
+        begun = begin(item)
+        if finish is not None:
+            finish()
+        finish = begun
+    if finish is not None:
+        finish()

@@ -11,7 +11,7 @@ from tqdm import tqdm
 from missdiff_fast._engine.folds import shown_states
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
-from missdiff_fast._engine.sampling import check_finite
+from missdiff_fast._engine.sampling import finite
 from missdiff_fast._engine.tiling import shrinking
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table.encoded import EncodedTable
@@ -32,7 +32,8 @@ def one_pass(
     ------
     start, stop, logits, means : int, int, Tensor, Tensor
         The tile's rows, ``[rows, D - C]`` logits of the one-hot groups, and ``[rows, C]`` conditional means of the
-        standardised raw values.
+        standardised raw values. On a GPU they may still be queued, and that one is not finite is known once the tile
+        after it is asked for.
     """
     C, D = table.layout.num_continuous, table.layout.width
     key = make_key(0, 0, table.device)  # nothing is noisy, so no noise is drawn
@@ -44,9 +45,8 @@ def one_pass(
         return backend.mlp_predict(network, x, states, ones[:1])
 
     with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
-        for start, stop, prediction in shrinking(table, backend.tile(network, table.device), work):
-            bar.update(stop - start)
-            check_finite(prediction, "imputed")
+        tiles = shrinking(table, backend.tile(network, table.device), work)
+        for start, stop, prediction in finite(tiles, "imputed", bar):
             yield start, stop, prediction[:, C:D], prediction[:, D:]
 
 

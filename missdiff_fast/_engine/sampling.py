@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from missdiff_fast._engine.device import to_host
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import make_keys
 from missdiff_fast._engine.tiling import shrinking
@@ -58,12 +59,12 @@ def draw(
     Yields
     ------
     start, stop, x : int, int, Tensor
-        The tile's rows, and their encoded form ``[stop - start, D]``.
+        The tile's rows, and their encoded form ``[stop - start, D]``. On a GPU they may still be queued.
 
     Raises
     ------
     FloatingPointError
-        A drawn cell is not finite.
+        A drawn cell is not finite. On a GPU this is known once the tile after that of the cell is asked for.
     torch.cuda.OutOfMemoryError
         The GPU's memory does not hold the smallest tile of rows.
     """
@@ -72,6 +73,7 @@ def draw(
     coefficients = dpm_solver_2m(sigmas).float().to(device)
     levels = sigmas[:-1].float().to(device)
     keys = make_keys(seed, solver.steps + 2, device)  # of the start, of each step, and of the categories
+    groups = known.layout.groups(device)
 
     def work(start: int, piece: EncodedTable) -> Tensor:
         rows = torch.arange(start, start + len(piece), device=device)
@@ -79,15 +81,14 @@ def draw(
         if hidden is not None:
             own = (rows - first_row).clamp(0, len(hidden) - 1)  # those beyond the table's ends are padding
             states = states.masked_fill(hidden[own], HIDDEN)
-        x = _start(piece, rows, states, solver.sigma_max, keys[0], backend)
+        x = _start(piece, groups, rows, states, solver.sigma_max, keys[0], backend)
         return backend.mlp_sample(
             network, x, states, known.offsets, levels, coefficients, rows, keys[1:-1], precision=solver.precision
         )
 
     with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
-        for start, stop, x in shrinking(known, backend.tile(network, device), work, first_row=first_row):
-            bar.update(stop - start)
-            check_finite(x, "drew")
+        tiles = shrinking(known, backend.tile(network, device), work, first_row=first_row)
+        for start, stop, x in finite(tiles, "drew", bar):
             if solver.draw_categories:
                 rows = torch.arange(first_row + start, first_row + stop, device=device)
                 draw_categories(x, known.layout, backend.uniform(rows, known.layout.num_categorical, keys[-1]))
@@ -132,23 +133,54 @@ def draw_codes(chances: Tensor, uniform: Tensor) -> Tensor:
     return (below[:, :-1] <= uniform * below[:, -1:]).sum(1, keepdim=True)
 
 
+def finite(tiles: Iterable[tuple[int, int, Tensor]], verb: str, bar: tqdm) -> Iterator[tuple[int, int, Tensor]]:
+    """The tiles, with `check_finite` of each; the check of a GPU's is over once the next tile is asked for."""
+    check: Callable[[], None] | None = None
+    for start, stop, x in tiles:
+        begun = begin_check(x, verb)
+        if check is not None:
+            check()
+        check = begun
+        bar.update(stop - start)
+        yield start, stop, x
+    if check is not None:
+        check()
+
+
 def check_finite(x: Tensor, verb: str) -> None:
     """Raise DivergedError where a value is not finite; ``verb`` says what the model did: "drew" or "imputed"."""
-    if not bool(torch.isfinite(x).all()):
-        raise DivergedError(
-            "cells", f"the model {verb} cells that are not finite", remedy=FitAgain(lower="learning_rate")
-        )
+    begin_check(x, verb)()
+
+
+def begin_check(x: Tensor, verb: str) -> Callable[[], None]:
+    """Begin `check_finite`: on the CPU the check is done at once; the result waits for that of a GPU."""
+    answer = to_host(torch.isfinite(x).all())
+
+    def check() -> None:
+        if not bool(answer()[0]):
+            problem = f"the model {verb} cells that are not finite"
+            raise DivergedError("cells", problem, remedy=FitAgain(lower="learning_rate"))
+
+    if x.device.type != "cuda":
+        check()
+    return check
 
 
 def _start(
-    piece: EncodedTable, rows: Tensor, states: Tensor, sigma_max: float, key: Tensor, backend: Backend
+    piece: EncodedTable,
+    groups: Tensor,
+    rows: Tensor,
+    states: Tensor,
+    sigma_max: float,
+    key: Tensor,
+    backend: Backend,
 ) -> Tensor:
     """Known cells, and noise of the greatest level elsewhere: ``[B, D]``."""
     known, zeros = states == CLEAN, torch.zeros(len(piece), device=piece.device)
     shown = torch.where(known, CLEAN, HIDDEN).to(torch.uint8)
     clean = backend.perturb(piece, torch.arange(len(piece), device=piece.device), shown, zeros, zeros, key)
     noise = backend.normal(rows, piece.layout.width, key) * sigma_max
-    return torch.where(known[:, piece.layout.groups(piece.device)], clean, noise)
+    return torch.where(known[:, groups], clean, noise)
 
 
 def most_probable(groups: Tensor, layout: Layout, backend: Backend) -> Tensor:

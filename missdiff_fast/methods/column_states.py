@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pandas as pd
@@ -14,6 +14,7 @@ from tqdm import tqdm
 from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.blending import Blend, fit_blend
 from missdiff_fast._engine.calibration import Calibration, calibrate
+from missdiff_fast._engine.device import one_behind, to_host
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.imputation import one_pass
 from missdiff_fast._engine.imputer import train_imputer
@@ -42,7 +43,6 @@ from missdiff_fast.diffusion.states import CLEAN, HIDDEN, NOISY
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.table import Codec, EncodedTable
-from missdiff_fast.table.encoded import Layout
 from missdiff_fast.table.wide import Wide
 
 _BOUND_LEVELS = 100, 0.02, 20.0  # number of levels, least and greatest sigma: the range of training
@@ -164,7 +164,7 @@ class ColumnStates(Method):
                 self.atoms.removed(held_out),
                 possible,
                 self.atoms.add,
-                lambda x: self._decoded(x, self.atoms.layout),
+                self._decoded,
                 self._decoded_table,
                 self.codec.ranks(),
                 self.config.solver,
@@ -200,8 +200,19 @@ class ColumnStates(Method):
         layout = known.layout
         bin_index = torch.zeros((len(known), layout.num_continuous), dtype=torch.int32)
         codes = torch.zeros((len(known), layout.num_categorical), dtype=torch.int16)
+
+        def store(tile: slice, chosen: Tensor, decoded: Callable[[], tuple[Tensor, ...]]) -> None:
+            for drawn, theirs in zip((bin_index, codes), decoded(), strict=True):
+                drawn[tile][chosen] = theirs[chosen]
+
         if joint is None or not bool(joint.columns.all()):
             shown = self.atoms.add(known)
+
+            def begin(part: tuple[int, int, Tensor], rows: Tensor, calibration: Calibration) -> Callable[[], None]:
+                start, stop, x = part
+                x = calibration.rows(x, shown.rows(slice(start, stop)))
+                return partial(store, slice(start, stop), rows[start:stop], to_host(*self._decoded(x)))
+
             chosen_networks = self._drawing(known, refit, conditional=conditional, incomplete=hidden is not None)
             for network, solver, calibration, rows in chosen_networks:
                 parts = draw(
@@ -215,11 +226,7 @@ class ColumnStates(Method):
                     verbose=verbose,
                     desc=desc,
                 )
-                for start, stop, x in parts:
-                    x = calibration.rows(x, shown.rows(slice(start, stop)))
-                    chosen = rows[start:stop]
-                    for drawn, theirs in zip((bin_index, codes), self._decoded(x, shown.layout), strict=True):
-                        drawn[start:stop][chosen] = theirs.cpu()[chosen]
+                one_behind(parts, partial(begin, rows=rows, calibration=calibration))
         if joint is not None:
             filled = joint.with_others(known, self.codec.scores(bin_index), codes)
             filled = joint.fill(filled, self.backend, seed, first_row=first_row, refit=refit)
@@ -263,21 +270,31 @@ class ColumnStates(Method):
         """As `_decoded`, of rows without atoms; those of missing cells mean nothing."""
         shown = self.atoms.add(table)
         x = torch.cat([shown.continuous.nan_to_num(0.0), shown.one_hot(shown.continuous.dtype)], 1)
-        return self._decoded(x, shown.layout)
+        return self._decoded(x)
 
-    def _decoded(self, x: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """Places of the numbers' values, and codes of the table without atoms, of encoded rows."""
-        return self.atoms.settle(*self.backend.decode(x, layout.offsets(x.device), *self._value_bounds), x)
+    def _decoded(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Places of the numbers' values, and codes of the table without atoms, of encoded rows; on their device."""
+        return self.atoms.settle(*self.backend.decode(x, self._offsets, *self._value_bounds), x)
 
     def impute(self, table: EncodedTable, seed: int, *, verbose: bool = False) -> pd.DataFrame:
         """Conditional means, or atoms that are nearly certain, and most probable categories, in one pass."""
         codes, means = empty_codes(table), torch.empty((len(table), table.layout.num_continuous))
         atoms = torch.empty(means.shape, dtype=torch.int32) if self.atoms.layout != self.atoms.plain else None
-        for a, b, logits, mean in self._one_pass(table, verbose):
-            if atoms is not None:
-                atoms[a:b] = self.atoms.sure(logits)
+        results = [means, codes] if atoms is None else [means, codes, atoms]
+
+        def store(tile: slice, found: Callable[[], tuple[Tensor, ...]]) -> None:
+            for result, own in zip(results, found(), strict=True):
+                result[tile] = own
+
+        def begin(part: tuple[int, int, Tensor, Tensor]) -> Callable[[], None]:
+            a, b, logits, mean = part
             best = most_probable(logits, self.atoms.layout, self.backend)
-            means[a:b], codes[a:b] = mean, self.wide.most_probable(best, logits)
+            found = [mean, self.wide.most_probable(best, logits)]
+            if atoms is not None:
+                found.append(self.atoms.sure(logits))
+            return partial(store, slice(a, b), to_host(*found))
+
+        one_behind(self._one_pass(table, verbose), begin)
         return self.codec.decode_means(means, codes, atoms, outliers=False)
 
     def predict_proba(self, table: EncodedTable, group: int, seed: int, *, verbose: bool = False) -> Tensor:
@@ -381,6 +398,7 @@ class ColumnStates(Method):
     def _use(self, wide: Wide) -> None:
         self.wide = wide
         self.atoms = self.codec.atoms(**vars(self.config.atoms), layout=wide.layout)
+        self._offsets = self.atoms.layout.offsets(self.device)
 
     def _shown(self, table: EncodedTable) -> EncodedTable:
         """The table as the network sees it."""

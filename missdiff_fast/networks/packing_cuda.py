@@ -22,6 +22,12 @@ _NARROW_PANELS = 8
 _CHUNK_BYTES = 16 * 1024
 
 
+def check_precision(precision: str) -> None:
+    """Raise ValueError for a precision that no kernel computes in."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, not {precision!r}")
+
+
 def pack(network: Denoiser, precision: str) -> Tensor:
     """All weights except those that embed the noise level: uint8, flat.
 

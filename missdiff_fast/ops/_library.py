@@ -17,7 +17,7 @@ import torch
 _PACKAGE = __name__.split(".")[0]
 _FOLDER = Path(__file__).parents[1]
 _COMMON_OPS = (
-    *("uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "decode"),
+    *("uniform", "normal", "perturb", "masked_loss", "masked_noise_loss", "step", "encode", "decode"),
     *("mlp_sample", "mlp_predict", "adamw"),
 )
 # The ops of the training step that a GPU composes: on the CPU their references stand for them.
@@ -25,7 +25,7 @@ _STEP_OPS = (
     *("mlp_input", "mlp_loss", "norm_forward", "norm_backward", "silu_forward", "silu_backward"),
     *("column_sums", "store_next"),
 )
-_OPS = {"CPU": (*_COMMON_OPS, "mlp_train_step", "encode"), "CUDA": (*_COMMON_OPS, *_STEP_OPS, "mlp_train_steps")}
+_OPS = {"CPU": (*_COMMON_OPS, "mlp_train_step"), "CUDA": (*_COMMON_OPS, *_STEP_OPS, "mlp_train_steps")}
 _BUILD = "`MISSDIFF_CUDA=on pip install --force-reinstall --no-deps --no-build-isolation .`"
 
 

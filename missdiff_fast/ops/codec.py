@@ -16,8 +16,8 @@ def encode(
 ) -> Tensor:
     """The normal scores of a continuous column's cells: normal quantiles of their ranks among the observed cells.
 
-    Arguments and result as in `missdiff_fast.ops.reference.encode`; no keys, or a count below 1, raise ValueError. The
-    calling thread alone computes, so that several threads can encode a column each. Not differentiable.
+    Arguments and result as in `missdiff_fast.ops.reference.encode`; no keys, or a count below 1, raise ValueError. On
+    the CPU the calling thread alone computes, so that several threads can encode a column each. Not differentiable.
 
     Examples
     --------

@@ -244,9 +244,8 @@ def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:
 
 def _packed(network: Denoiser, precision: str) -> tuple[Tensor, int]:
     """The network's weights as the kernels of its device read them, and the precision's number."""
+    packing_cuda.check_precision(precision)
     precisions = packing_cuda.PRECISIONS
-    if precision not in precisions:
-        raise ValueError(f"precision must be one of {', '.join(map(repr, precisions))}, not {precision!r}")
     if network.outputs.weight.is_cuda:
         return packing_cuda.pack(network, precision), precisions.index(precision)
     return pack(network), precisions.index("float32")

@@ -48,6 +48,11 @@ class _Column:
         """The number of categories."""
         return len(self.bins) + (len(self.others) > 0)
 
+    def to(self, device: torch.device) -> _Column:
+        """This column on another device."""
+        tensors = (x.to(device) for x in (self.bins, self.codes, self.others, self.boundaries))
+        return _Column(self.index, *tensors)
+
 
 class Atoms:
     """The atoms of a table: values of continuous columns that are frequent enough to be categories of their own.
@@ -110,6 +115,7 @@ class Atoms:
         of_columns = np.split(kept, np.cumsum([len(bins) for bins, _ in found]))[:-1]
         atoms = [bins[own] for (bins, _), own in zip(found, of_columns, strict=True)]
         self._columns = [_column(i, columns[i], bins) for i, bins in zip(chosen, atoms, strict=True) if len(bins)]
+        self._copies: dict[torch.device, list[_Column]] = {}
         cardinalities = layout.cardinalities + tuple(column.cardinality for column in self._columns)
         partners = layout.partners + tuple(column.index for column in self._columns)
         self.layout = replace(layout, cardinalities=cardinalities, partners=partners)
@@ -119,11 +125,11 @@ class Atoms:
         if not self._columns:
             return table
         codes = [table.codes]
-        for column in self._columns:
+        for column in self._columns_on(table.device):
             scores = table.continuous[:, column.index].contiguous()
-            boundaries = column.boundaries.to(table.device, scores.dtype)
+            boundaries = column.boundaries.to(scores.dtype)
             place = torch.searchsorted(boundaries, scores, right=True)
-            code = column.codes.to(table.device)[place.masked_fill(scores.isnan(), len(column.codes) - 1)]
+            code = column.codes[place.masked_fill(scores.isnan(), len(column.codes) - 1)]
             if len(column.others):
                 # The score of a number that fit did not see is the boundary between its neighbours.
                 unseen = (place > 0) & (scores == boundaries[(place - 1).clamp(min=0)])
@@ -153,20 +159,30 @@ class Atoms:
         Returns
         -------
         bin_index, codes : Tensor, Tensor
-            int32 ``[B, C]`` and int16 ``[B, K]``, of the table without atoms.
+            int32 ``[B, C]`` and int16 ``[B, K]``, of the table without atoms, on the rows' device; a GPU does not wait.
         """
         if not self._columns:
             return bin_index, codes
         K = self.plain.num_categorical
-        bin_index, codes, scores = bin_index.cpu().clone(), codes.cpu(), x[:, : self.plain.num_continuous].cpu()
-        for k, column in enumerate(self._columns, K):
+        bin_index = bin_index.clone()
+        for k, column in enumerate(self._columns_on(x.device), K):
             code, place = codes[:, k].long(), bin_index[:, column.index].long()
             drawn = code < len(column.bins)
             wrong = ~drawn & (column.codes[place] < len(column.bins))
-            place[drawn] = column.bins[code[drawn]]
-            place[wrong] = _beside(column, place[wrong], scores[wrong, column.index])
+            place = torch.where(drawn, column.bins[code.clamp(max=len(column.bins) - 1)], place)
+            if len(column.others):
+                # To take the wrong ones alone, the host has to know their number: on a GPU all are computed.
+                at = wrong.nonzero()[:, 0] if x.device.type == "cpu" else slice(None)
+                beside = _beside(column, place[at], x[at, column.index])
+                place[at] = torch.where(wrong[at], beside, place[at])
             bin_index[:, column.index] = place.int()
         return bin_index, codes[:, :K]
+
+    def _columns_on(self, device: torch.device) -> list[_Column]:
+        """The columns with their tensors on a device, to which they are copied once."""
+        if device not in self._copies:
+            self._copies[device] = [column.to(device) for column in self._columns]
+        return self._copies[device]
 
     def sure(self, logits: Tensor) -> Tensor:
         """The atoms that are nearly certain.
@@ -183,9 +199,9 @@ class Atoms:
         """
         places = torch.full((len(logits), self.plain.num_continuous), -1, dtype=torch.int32, device=logits.device)
         groups = logits.split(self.layout.cardinalities, 1)[self.plain.num_categorical :]
-        for column, group in zip(self._columns, groups, strict=True):
+        for column, group in zip(self._columns_on(logits.device), groups, strict=True):
             chance, code = torch.softmax(group, 1).max(1)
-            atom = column.bins.to(logits.device)[code.clamp(max=len(column.bins) - 1)].int()
+            atom = column.bins[code.clamp(max=len(column.bins) - 1)].int()
             certain = (chance >= _SURE) & (code < len(column.bins))
             places[:, column.index] = torch.where(certain, atom, -1)
         return places
@@ -193,13 +209,11 @@ class Atoms:
 
 def _beside(column: _Column, place: Tensor, scores: Tensor) -> Tensor:
     """Other values next to atoms, the further along the score lies between the two nearest ones the greater."""
-    ends = torch.cat(
-        [column.boundaries.new_tensor([-torch.inf]), column.boundaries, column.boundaries.new_full((1,), torch.inf)]
-    )
+    low, high = (column.boundaries.new_full((1,), end) for end in (-torch.inf, torch.inf))
+    ends = torch.cat([low, column.boundaries, high])
     # The nearest other values are at the ends of a run of atoms: the last one below it ends where the run begins.
     below = torch.searchsorted(column.others, place)
-    before = torch.cat([ends.new_tensor([-torch.inf]), ends[column.others + 1]])
-    after = torch.cat([ends[column.others], ends.new_tensor([torch.inf])])
+    before, after = torch.cat([low, ends[column.others + 1]]), torch.cat([ends[column.others], high])
     low, high, at = (torch.special.ndtr(x.double()) for x in (before[below], after[below], scores))
     share = ((at - low) / (high - low).clamp(min=1e-300)).clamp(0, 1)
     reach = max(1, len(column.others) // 10)

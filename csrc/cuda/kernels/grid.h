@@ -30,18 +30,21 @@ struct Place {
   int thread;
 };
 
-// Division by a number that is constant for a launch. Exact if the dividend is below 2^23 times the divisor and their
-// product below 2^40.
+// Division by a number that is constant for a launch, from 1 to 2^31. Exact for every dividend that is not negative:
+// the factor is 2^(31 + shift) / divisor, rounded up, where 2^shift is the least power of 2 that is not below the
+// divisor.
 struct Divider {
-  uint32_t divisor;
-  uint64_t factor;
+  uint32_t divisor, factor, shift;
   Divider() = default;
-  MISSDIFF_MEMBER explicit Divider(int64_t d)
-      : divisor(static_cast<uint32_t>(d)), factor(((uint64_t{1} << 40) + d - 1) / d) {}
+  MISSDIFF_MEMBER explicit Divider(int64_t d) : divisor(static_cast<uint32_t>(d)), shift(0) {
+    while ((int64_t{1} << shift) < d) ++shift;
+    factor = static_cast<uint32_t>(((uint64_t{1} << (31 + shift)) + d - 1) / d);
+  }
 };
 
 MISSDIFF_INLINE int quotient(int n, const Divider& by) {
-  return static_cast<int>((static_cast<uint64_t>(n) * by.factor) >> 40);
+  const uint64_t product = static_cast<uint64_t>(static_cast<uint32_t>(n)) * by.factor;
+  return static_cast<int>(static_cast<uint32_t>(product >> 31) >> by.shift);
 }
 
 // Loads or stores several numbers in one access. The address is aligned as `Several` is.

@@ -101,7 +101,7 @@ struct Count {
 };
 
 // One thread handles one table column of a row and overwrites the prediction with its gradient.
-template <class T, class P>
+template <class T, class P, bool kStaged>
 struct Loss {
   struct Args {
     Batch<T> batch;
@@ -144,7 +144,7 @@ struct Loss {
   MISSDIFF_INLINE int code_stride(const Args& args) { return args.tile.rows + 2; }
 
   static int64_t shared_bytes(const Args& args) {
-    if (!args.tile.staged) return kSumBytes;
+    if (!kStaged) return kSumBytes;
     return kSumBytes + stage_bytes<T>(args.stage, args.tile.rows) +
            static_cast<int64_t>(sizeof(int16_t)) * code_stride(args) * args.batch.columns.categorical;
   }
@@ -162,18 +162,21 @@ struct Loss {
     P* grad = args.grad + first * width;
     if constexpr (kPhase == 0) {
       check_columns(batch.columns, thread, kThreads);
-      if (!args.tile.staged) return;
+      if constexpr (!kStaged) return;
       load_rows(prediction, n, args.stage, tile, thread, kThreads);
       for (int item = thread; item < n * K; item += kThreads) {
         const int i = quotient(item, args.categorical), k = item - i * K;
         codes[k * code_stride(args) + i] = static_cast<int16_t>(loss_code(args, first + i, k));
       }
     } else if constexpr (kPhase == 1) {
-      sums[thread] = args.tile.staged ? some_losses(args, first, n, thread, codes, tile, tile, args.stage.stride)
-                                      : some_losses(args, first, n, thread, nullptr, prediction, grad, width);
+      if constexpr (kStaged) {
+        sums[thread] = some_losses(args, first, n, thread, codes, tile, tile, args.stage.stride);
+      } else {
+        sums[thread] = some_losses(args, first, n, thread, nullptr, prediction, grad, width);
+      }
     } else if constexpr (kPhase == 2) {
       add_some(sums, thread);
-      if (args.tile.staged) store_rows(tile, n, args.stage, grad, thread, kThreads);
+      if constexpr (kStaged) store_rows(tile, n, args.stage, grad, thread, kThreads);
     } else if (thread == 0) {
       args.partials[place.block] = add_rest(sums);
     }
@@ -194,7 +197,7 @@ struct Loss {
     const int i = thread % rows;
     if (i >= n) return sum;
     for (int k = thread / rows; k < K; k += kThreads / rows) {
-      const int code = codes != nullptr ? codes[k * code_stride(args) + i] : loss_code(args, first + i, k);
+      const int code = kStaged ? codes[k * code_stride(args) + i] : loss_code(args, first + i, k);
       sum += group_loss(args, scale, code, k, in + i * stride, out + i * stride);
     }
     return sum;
@@ -277,7 +280,7 @@ struct Loss {
 };
 
 // One thread handles four columns of a row, one Philox block.
-template <class T, class P>
+template <class T, class P, bool kStaged>
 struct NoiseLoss {
   struct Args {
     Batch<T> batch;
@@ -308,7 +311,7 @@ struct NoiseLoss {
   static Tile tile_of(const Columns& columns) { return make_tile(static_cast<int64_t>(sizeof(T)) * columns.width); }
 
   static int64_t shared_bytes(const Args& args) {
-    const int64_t staged = args.tile.staged ? stage_bytes<T>(args.stage, args.tile.rows) : 0;
+    const int64_t staged = kStaged ? stage_bytes<T>(args.stage, args.tile.rows) : 0;
     return kSumBytes + map_bytes(args.batch.columns) + staged;
   }
 
@@ -325,13 +328,16 @@ struct NoiseLoss {
     P* grad = args.grad + first * D;
     if constexpr (kPhase == 0) {
       map_columns(columns, thread, kThreads, map);
-      if (args.tile.staged) load_rows(prediction, n, args.stage, tile, thread, kThreads);
+      if constexpr (kStaged) load_rows(prediction, n, args.stage, tile, thread, kThreads);
     } else if constexpr (kPhase == 1) {
-      sums[thread] = args.tile.staged ? some_losses(args, first, n, thread, map, tile, tile)
-                                      : some_losses(args, first, n, thread, map, prediction, grad);
+      if constexpr (kStaged) {
+        sums[thread] = some_losses(args, first, n, thread, map, tile, tile);
+      } else {
+        sums[thread] = some_losses(args, first, n, thread, map, prediction, grad);
+      }
     } else if constexpr (kPhase == 2) {
       add_some(sums, thread);
-      if (args.tile.staged) store_rows(tile, n, args.stage, grad, thread, kThreads);
+      if constexpr (kStaged) store_rows(tile, n, args.stage, grad, thread, kThreads);
     } else if (thread == 0) {
       args.partials[place.block] = add_rest(sums);
     }
@@ -341,46 +347,58 @@ struct NoiseLoss {
   MISSDIFF_INLINE double some_losses(const Args& args, int64_t first, int n, int thread, const int32_t* map,
                                      const In* in, Out* out) {
     const int quads = static_cast<int>(args.quads.divisor);
-    const int64_t D = args.batch.columns.width;
+    const ptrdiff_t D = args.batch.columns.width;
     const T twice = static_cast<T>(2.0 * scale_of(args.count));
+    const NoiseKey key = read_noise_key(args.key);
     double sum = 0.0;
     for (int item = thread; item < n * quads; item += kThreads) {
       const int i = quotient(item, args.quads), block = item - i * quads;
-      sum += quad_loss(args, map, twice, first + i, block, in + i * D, out + i * D);
+      sum += quad_loss(args, key, map, twice, first + i, block, in + i * D + 4 * block, out + i * D + 4 * block);
     }
     return sum;
   }
 
   template <class In, class Out>
-  MISSDIFF_INLINE double quad_loss(const Args& args, const int32_t* map, T twice, int64_t i, int block, const In* in,
-                                   Out* out) {
+  MISSDIFF_INLINE double quad_loss(const Args& args, const NoiseKey& key, const int32_t* map, T twice, int64_t i,
+                                   int block, const In* in, Out* out) {
     const Batch<T>& batch = args.batch;
     const Columns& columns = batch.columns;
-    const int C = columns.continuous, K = columns.categorical;
+    const int C = columns.continuous, K = columns.categorical, at = 4 * block;
     const int64_t stored = stored_row(batch, i);
+    const uint8_t* states = batch.states + i * (C + K);
+    const T* cells = batch.continuous + stored * C;
+    const int16_t* codes = batch.codes + stored * K;
+    Spot spots[4];
+    spots_of<kStaged>(columns, map, at, spots);
+    // All are read before the first is looked at, so that a thread waits for memory once.
+    T x0[4];
+    int32_t state[4], code[4];
+    MISSDIFF_UNROLL(4)
+    for (int j = 0; j < 4; ++j) {
+      const int d = at + j;
+      x0[j] = T(0);
+      code[j] = 0;
+      state[j] = kHidden;
+      if (d < columns.width) state[j] = states[spots[j].column];
+      if (d < C) x0[j] = cells[d];
+      if (C <= d && d < columns.width) code[j] = codes[spots[j].column - C];
+    }
     bool active[4], any = false;
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
-      const int d = 4 * block + j;
-      active[j] = false;
-      if (d >= columns.width) continue;
-      const Spot spot = spot_of(columns, map, d);
-      const T x = d < C ? batch.continuous[stored * C + d] : T(0);
-      const bool observed = d < C ? x == x : batch.codes[stored * K + spot.column - C] >= 0;
-      active[j] = observed && batch.states[i * (C + K) + spot.column] == kNoisy;
+      active[j] = x0[j] == x0[j] && code[j] >= 0 && state[j] == kNoisy;
       any |= active[j];
     }
     float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (any) normal_quad(args.key, stored, block, eps);
+    if (any) normal_quad(key, stored, block, eps);
     double sum = 0.0;
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
-      const int d = 4 * block + j;
-      if (d >= columns.width) continue;
+      if (at + j >= columns.width) continue;
       T loss, grad;
-      noise_loss(active[j], static_cast<T>(widen(in[d])), static_cast<T>(eps[j]), twice, loss, grad);
+      noise_loss(active[j], static_cast<T>(widen(in[j])), static_cast<T>(eps[j]), twice, loss, grad);
       sum += static_cast<double>(loss);
-      narrow(grad, out[d]);
+      narrow(grad, out[j]);
     }
     return sum;
   }

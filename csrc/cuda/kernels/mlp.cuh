@@ -2,8 +2,6 @@
 #pragma once
 
 #include "mlp_launch.h"
-#include "mlp_narrow.h"
-#include "mlp_wide.h"
 
 namespace missdiff::cuda {
 
@@ -24,48 +22,45 @@ __global__ void __launch_bounds__(kMostWarps* kLanes, 1) run_narrow(const __grid
   stream.finish();
 }
 
-template <class Product, int kEach>
+template <class Product, int kEach, int kStrips>
 __global__ void __launch_bounds__(kWideWarps* kLanes, 1) run_wide(const __grid_constant__ MlpArgs args) {
-  using Mlp = MlpWide<Product, kEach>;
+  using Mlp = MlpWide<Product, kEach, kStrips>;
   check_columns(args.columns, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   extern __shared__ __align__(16) char shared[];
-  const int64_t bytes = cell_bytes(kWideRows, args.stride);
+  const int64_t bytes = cell_bytes(Mlp::kRows, args.stride);
   char* memory = args.scratch == nullptr ? shared + sizeof(typename Mlp::Shared) : args.scratch + blockIdx.x * bytes;
-  const Cells cells = make_cells(memory, kWideRows, args.stride);
-  for (int64_t first = int64_t{blockIdx.x} * kWideRows; first < args.num_rows;
-       first += int64_t{gridDim.x} * kWideRows) {
+  const Cells cells = make_cells(memory, Mlp::kRows, args.stride);
+  for (int64_t first = int64_t{blockIdx.x} * Mlp::kRows; first < args.num_rows;
+       first += int64_t{gridDim.x} * Mlp::kRows) {
     Mlp::run_block(args, cells, *reinterpret_cast<typename Mlp::Shared*>(shared), first);
   }
 }
 
-struct MlpKernel {
-  void (*run)(MlpArgs);
-  int64_t shared_bytes;  // beside the cells
-  bool wide;
-};
+using MlpKernel = void (*)(MlpArgs);
 
+// A narrow network's kernel, or a wide one's for two strips.
 template <class Product>
 MlpKernel find_mlp_kernel(int width) {
-  constexpr int64_t ring = kStages * kChunkBytes;
   switch (padded_panels(width)) {
     case 2:
-      return {run_narrow<Product, 2>, ring, false};
+      return run_narrow<Product, 2>;
     case 4:
-      return {run_narrow<Product, 4>, ring, false};
+      return run_narrow<Product, 4>;
     case 6:
-      return {run_narrow<Product, 6>, ring, false};
+      return run_narrow<Product, 6>;
     case 8:
-      return {run_narrow<Product, 8>, ring, false};
+      return run_narrow<Product, 8>;
     case 16:
-      return {run_wide<Product, 2>, sizeof(typename MlpWide<Product, 2>::Shared), true};
+      return run_wide<Product, 2, 2>;
     case 24:
-      return {run_wide<Product, 3>, sizeof(typename MlpWide<Product, 3>::Shared), true};
+      return run_wide<Product, 3, 2>;
     default:
-      return {run_wide<Product, 4>, sizeof(typename MlpWide<Product, 4>::Shared), true};
+      return run_wide<Product, 4, 2>;
   }
 }
 
-MlpKernel mlp_in_bfloat16(int width);
-MlpKernel mlp_in_float32(int width);
+// `strips` as in `MlpPlan`.
+MlpKernel mlp_in_bfloat16(int width, int strips);
+MlpKernel mlp_in_float32(int width, int strips);
 
 }  // namespace missdiff::cuda

@@ -3,6 +3,7 @@
 namespace missdiff::cuda {
 
 MISSDIFF_LAUNCHER(MlpInput)
-MISSDIFF_LAUNCHER(MlpLoss)
+MISSDIFF_LAUNCHER(MlpLoss<true>)
+MISSDIFF_LAUNCHER(MlpLoss<false>)
 
 }  // namespace missdiff::cuda

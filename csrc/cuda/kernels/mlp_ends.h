@@ -44,9 +44,11 @@ struct MlpInput {
     const int64_t first = place.block * kEndRows, left = args.batch.num_rows - first;
     const int n = static_cast<int>(left < kEndRows ? left : kEndRows), D = columns.width, J = num_columns(columns);
     const int quads = (D + 3) / 4;
+    const NoiseKey key = read_noise_key(args.key);
     for (int item = place.thread; item < n * quads; item += kThreads) {
       const int i = quotient(item, args.quads);
-      show_quad(args, map, first + i, item - i * quads, args.out + (first + i) * (D + 2 * J));
+      float* row = args.out + (first + i) * (D + 2 * J);
+      show_quad(args.batch, args.sigma[first + i], key, map, first + i, item - i * quads, row);
     }
     for (int item = place.thread; item < n * J; item += kThreads) {
       const int i = quotient(item, args.columns), j = item - i * J;
@@ -57,27 +59,24 @@ struct MlpInput {
     }
   }
 
-  MISSDIFF_INLINE void show_quad(const Args& args, const int32_t* map, int64_t i, int block, float* row) {
-    const Batch<float>& batch = args.batch;
+  // Writes the input of four cells of a row.
+  MISSDIFF_INLINE void show_quad(const Batch<float>& batch, float sigma, const NoiseKey& key, const int32_t* map,
+                                 int64_t i, int block, float* row) {
     const Columns& columns = batch.columns;
     const int C = columns.continuous, K = columns.categorical;
     const int64_t stored = stored_row(batch, i);
-    const float sigma = args.sigma[i];
     const Scales scales = scales_at(sigma);
     Spot spots[4];
+    spots_of<false>(columns, map, 4 * block, spots);
     int state[4];
     bool noisy = false;
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
-      const int d = 4 * block + j;
-      state[j] = kHidden;
-      if (d >= columns.width) continue;
-      spots[j] = spot_of(columns, map, d);
-      state[j] = batch.states[i * (C + K) + spots[j].column];
+      state[j] = 4 * block + j < columns.width ? batch.states[i * (C + K) + spots[j].column] : kHidden;
       noisy |= state[j] == kNoisy;
     }
     float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (noisy) normal_quad(args.key, stored, block, eps);
+    if (noisy) normal_quad(key, stored, block, eps);
     MISSDIFF_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
       const int d = 4 * block + j;
@@ -86,8 +85,8 @@ struct MlpInput {
         const float cell = batch.continuous[stored * C + d], x0 = cell == cell ? cell : 0.0f;
         row[d] = shown_cell(state[j], perturb_cell(state[j], x0, 1.0f, sigma, eps[j]), scales.number, kCleanNumber);
       } else {
-        const int k = spots[j].column - C, code = batch.codes[stored * K + k];
-        if (spots[j].place == 0) require(code < group_of(columns, k).size);
+        const int code = batch.codes[stored * K + spots[j].column - C];
+        require(spots[j].size == 0 || code < spots[j].size);
         const float x0 = code == spots[j].place ? 1.0f : 0.0f;
         row[d] = shown_cell(state[j], perturb_cell(state[j], x0, 1.0f, sigma, eps[j]), scales.category, kCleanCategory);
       }
@@ -97,8 +96,9 @@ struct MlpInput {
 
 // Loss of the prediction that the network's output gives; the output becomes the gradient with respect to it. The tile
 // is that of `Loss` with few rows.
+template <bool kStaged>
 struct MlpLoss {
-  using Plain = Loss<float, float>;
+  using Plain = Loss<float, float, false>;  // which reads codes from the table, also here where rows are staged
   struct Args {
     Plain::Args loss;       // whose prediction and grad are not read
     const uint8_t* states;  // [B, J] as the network saw them; those of `loss` are the loss's
@@ -115,7 +115,7 @@ struct MlpLoss {
     return {kLeastRows, bytes <= kMostBytes};
   }
   static int64_t shared_bytes(const Args& args) {
-    return kSumBytes + (args.loss.tile.staged ? stage_bytes<float>(args.loss.stage, args.loss.tile.rows) : 0);
+    return kSumBytes + (kStaged ? stage_bytes<float>(args.loss.stage, args.loss.tile.rows) : 0);
   }
 
   template <int kPhase>
@@ -124,8 +124,8 @@ struct MlpLoss {
     const int64_t first = place.block * loss.tile.rows;
     const int n = rows_of_tile(loss.tile, loss.batch.num_rows, first), width = loss.stage.width, thread = place.thread;
     double* sums = reinterpret_cast<double*>(shared);
-    float* tile = loss.tile.staged ? reinterpret_cast<float*>(shared + kSumBytes) : args.out[first];
-    const int64_t stride = loss.tile.staged ? loss.stage.stride : args.out.stride;
+    float* tile = kStaged ? reinterpret_cast<float*>(shared + kSumBytes) : args.out[first];
+    const int64_t stride = kStaged ? loss.stage.stride : args.out.stride;
     if constexpr (kPhase == 0) {
       check_columns(loss.batch.columns, thread, kThreads);
       for (int item = thread; item < n * width; item += kThreads) {

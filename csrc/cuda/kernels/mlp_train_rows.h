@@ -2,8 +2,8 @@
 // threads keep the rows' activations in memory of the block and write the weights' gradients to global memory.
 #pragma once
 
-#include "loss.h"
 #include "mlp.h"
+#include "mlp_ends.h"
 #include "tf32.h"
 
 namespace missdiff::cuda {
@@ -36,7 +36,7 @@ struct Layer {
   int inputs, outputs;
 };
 
-using TrainLoss = Loss<float, float>;
+using TrainLoss = Loss<float, float, false>;
 
 struct TrainArgs {
   TrainLoss::Args loss;             // of the rows of all steps [S, B], with the states that the loss is taken with
@@ -114,35 +114,30 @@ struct TrainWeights {
   }
 };
 
-// 16 rows of numbers.
-struct Matrix {
-  float* first;
-  int stride;
-  MISSDIFF_MEMBER float* row(int i) const { return first + i * stride; }
-};
-
 // The memory of a tile. An odd multiple of 8 between rows spreads a product's reads over the banks.
 class TrainTile {
  public:
-  Matrix x, in, features;               // [16, D], [16, D + 2 J], [16, E]
-  Matrix level, level_slope, embedded;  // [16, W]: after SiLU, SiLU's derivative, the embedded noise level
-  Matrix h, unit, last;     // [16, W]: residual rows (later their gradient), normalised, with gain and shift
-  Matrix grad, grad_level;  // [16, W]
-  Matrix out;               // [16, D + C]: the prediction, later its gradient
-  float* scale;             // [16] of the last normalisation
+  int32_t* map;                              // of the encoded columns
+  Rows<float> in, features;                  // [16, D + 2 J], [16, E]
+  Rows<float> level, level_slope, embedded;  // [16, W]: after SiLU, SiLU's derivative, the embedded noise level
+  Rows<float> h, unit, last;     // [16, W]: residual rows (later their gradient), normalised, with gain and shift
+  Rows<float> grad, grad_level;  // [16, W]
+  Rows<float> out;               // [16, D + C]: the prediction, later its gradient
+  float* scale;                  // [16] of the last normalisation
 
   // Of a residual block.
   struct Saved {
-    Matrix unit, normal;  // [16, W]: normalised; with gain, shift and level
-    Matrix wide, slope;   // [16, 2 W]: after SiLU; SiLU's derivative, later the hidden layer's gradient
-    float* scale;         // [16] of the normalisation
+    Rows<float> unit, normal;  // [16, W]: normalised; with gain, shift and level
+    Rows<float> wide, slope;   // [16, 2 W]: after SiLU; SiLU's derivative, later the hidden layer's gradient
+    float* scale;              // [16] of the normalisation
   };
 
-  MISSDIFF_MEMBER TrainTile(const TrainArgs& args, char* memory) : next_(reinterpret_cast<float*>(memory)) {
+  MISSDIFF_MEMBER TrainTile(const TrainArgs& args, char* memory)
+      : map(reinterpret_cast<int32_t*>(memory)),
+        next_(reinterpret_cast<float*>(memory + map_bytes(args.columns()))),
+        width_(args.width) {
     const Columns& columns = args.columns();
     const int J = columns.continuous + columns.categorical;
-    width_ = args.width;
-    x = take(columns.width);
     in = take(columns.width + 2 * J);
     features = take(args.features);
     level = take(width_);
@@ -179,8 +174,8 @@ class TrainTile {
   MISSDIFF_INLINE int64_t block_floats(int width) {
     return int64_t{kTrainTileRows} * (2 * cell_stride(width) + 2 * cell_stride(2 * width) + cell_stride(1));
   }
-  MISSDIFF_MEMBER Matrix take(int width) {
-    const Matrix matrix{next_, cell_stride(width)};
+  MISSDIFF_MEMBER Rows<float> take(int width) {
+    const Rows<float> matrix{next_, cell_stride(width)};
     next_ += kTrainTileRows * matrix.stride;
     return matrix;
   }
@@ -245,70 +240,31 @@ struct MlpTrainRows {
     const TrainTile& tile = pass.tile;
     const Columns& columns = args.columns();
     const int D = columns.width, J = columns.continuous + columns.categorical, E = args.features;
+    Batch<float> shown = args.loss.batch;
+    shown.states = args.states;
     MISSDIFF_THREADS(thread) {
       const int quads = static_cast<int>(args.quads.divisor);
+      const NoiseKey key = read_noise_key(args.keys + 2 * pass.step);
       for (int item = thread; item < pass.n * quads; item += kThreads) {
         const int i = quotient(item, args.quads);
-        load_quad(pass, i, item - i * quads);
+        const int64_t row = pass.first + i;
+        MlpInput::show_quad(shown, args.sigma[row], key, tile.map, row, item - i * quads, tile.in[i]);
       }
       for (int item = thread; item < kTrainTileRows * 2 * J; item += kThreads) {
         const int i = item / (2 * J), f = item - i * 2 * J, wanted = f < J ? kNoisy : kClean;
         const bool set = i < pass.n && args.states[(pass.first + i) * J + (f < J ? f : f - J)] == wanted;
-        tile.in.row(i)[D + f] = set ? 1.0f : 0.0f;
+        tile.in[i][D + f] = set ? 1.0f : 0.0f;
       }
       for (int item = thread; item < kTrainTileRows * E; item += kThreads) {
         const int i = item / E, e = item - i * E;
-        tile.features.row(i)[e] = i < pass.n ? args.level_features[(pass.first + i) * E + e] : 0.0f;
+        tile.features[i][e] = i < pass.n ? args.level_features[(pass.first + i) * E + e] : 0.0f;
       }
       for (int item = thread; item < (kTrainTileRows - pass.n) * D; item += kThreads) {
         const int i = pass.n + item / D;
-        tile.in.row(i)[item % D] = 0.0f;
-        tile.x.row(i)[item % D] = 0.0f;
+        tile.in[i][item % D] = 0.0f;
       }
     }
     block_barrier();
-  }
-
-  // Four cells of a row, one Philox block.
-  MISSDIFF_LARGE void load_quad(const Pass& pass, int i, int block) {
-    const TrainArgs& args = pass.args;
-    const Columns& columns = args.columns();
-    const int C = columns.continuous, D = columns.width, J = C + columns.categorical;
-    const int64_t row = pass.first + i, stored = stored_row(args.loss.batch, row);
-    const float sigma = args.sigma[row];
-    const Scales scales = scales_at(sigma);
-    float x0[4], eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    int32_t state[4];
-    bool noisy = false;
-    MISSDIFF_UNROLL(4)
-    for (int j = 0; j < 4; ++j) {
-      const int d = 4 * block + j;
-      state[j] = kHidden;
-      x0[j] = 0.0f;
-      if (d >= D) continue;
-      const Spot spot = find_spot(columns, d);
-      state[j] = args.states[row * J + spot.column];
-      noisy |= state[j] == kNoisy;
-      if (d < C) {
-        const float x = args.loss.batch.continuous[stored * C + d];
-        x0[j] = x == x ? x : 0.0f;
-      } else {
-        const int k = spot.column - C, code = args.loss.batch.codes[stored * columns.categorical + k];
-        if (spot.place == 0) require(code < columns.offsets[k + 1] - columns.offsets[k]);
-        x0[j] = code == spot.place ? 1.0f : 0.0f;
-      }
-    }
-    if (noisy) normal_quad(args.keys + 2 * pass.step, stored, block, eps);
-    MISSDIFF_UNROLL(4)
-    for (int j = 0; j < 4; ++j) {
-      const int d = 4 * block + j;
-      if (d >= D) continue;
-      const float x = perturb_cell(state[j], x0[j], 1.0f, sigma, eps[j]);
-      const bool number = d < C;
-      pass.tile.x.row(i)[d] = x;
-      pass.tile.in.row(i)[d] =
-          shown_cell(state[j], x, number ? scales.number : scales.category, number ? kCleanNumber : kCleanCategory);
-    }
   }
 
   MISSDIFF_LARGE void forward(const Pass& pass) {
@@ -349,8 +305,9 @@ struct MlpTrainRows {
         const int64_t row = pass.first + i;
         const Scales scales = scales_at(args.sigma[row]);
         const bool noisy = args.states[row * (C + K) + c] == kNoisy;
-        float* out = pass.tile.out.row(i);
-        out[c] = predicted_score(noisy, pass.tile.x.row(i)[c], out[c], scales);
+        float* out = pass.tile.out[i];
+        // The network's input of a noisy score is the score times its factor in the prediction.
+        if (noisy) out[c] = pass.tile.in[i][c] + scales.gain * out[c];
         loss += TrainLoss::continuous_loss(args.loss, 1.0, row, c, out, out);
         if (noisy) out[c] *= scales.gain;
         const float x = batch.continuous[stored_row(batch, row) * C + c];
@@ -359,12 +316,12 @@ struct MlpTrainRows {
       for (int item = thread; item < pass.n * K; item += kThreads) {
         const int i = quotient(item, args.loss.categorical), k = item - i * K;
         const int64_t row = pass.first + i;
-        float* out = pass.tile.out.row(i);
+        float* out = pass.tile.out[i];
         loss += TrainLoss::group_loss(args.loss, 1.0, TrainLoss::loss_code(args.loss, row, k), k, out, out);
         count += batch.codes[stored_row(batch, row) * K + k] >= 0 ? 1.0 : 0.0;
       }
       for (int item = thread; item < (kTrainTileRows - pass.n) * outputs; item += kThreads) {
-        pass.tile.out.row(pass.n + item / outputs)[item % outputs] = 0.0f;
+        pass.tile.out[pass.n + item / outputs][item % outputs] = 0.0f;
       }
       losses[thread] += loss;
       counts[thread] += count;
@@ -376,7 +333,7 @@ struct MlpTrainRows {
     const TrainArgs& args = pass.args;
     const TrainTile& tile = pass.tile;
     const TrainWeights& weights = pass.weights;
-    const Matrix grad_h = tile.h;  // the rows themselves are not needed any more
+    const Rows<float> grad_h = tile.h;  // the rows themselves are not needed any more
     MISSDIFF_THREADS(thread) {
       for (int item = thread; item < kTrainTileRows * tile.h.stride; item += kThreads) {
         grad_h.first[item] = 0.0f;
@@ -409,23 +366,23 @@ struct MlpTrainRows {
 
   // Where a product's numbers go.
   struct Store {
-    Matrix to;
-    MISSDIFF_MEMBER void operator()(int i, int j, float x) const { to.row(i)[j] = x; }
+    Rows<float> to;
+    MISSDIFF_MEMBER void operator()(int i, int j, float x) const { to[i][j] = x; }
   };
   struct Add {
-    Matrix to;
-    MISSDIFF_MEMBER void operator()(int i, int j, float x) const { to.row(i)[j] += x; }
+    Rows<float> to;
+    MISSDIFF_MEMBER void operator()(int i, int j, float x) const { to[i][j] += x; }
   };
   struct Multiply {
-    Matrix to;
-    MISSDIFF_MEMBER void operator()(int i, int j, float x) const { to.row(i)[j] *= x; }
+    Rows<float> to;
+    MISSDIFF_MEMBER void operator()(int i, int j, float x) const { to[i][j] *= x; }
   };
   struct Silu {
-    Matrix to, slope;
+    Rows<float> to, slope;
     MISSDIFF_MEMBER void operator()(int i, int j, float x) const {
       const float e = quick_exp(-x), share = 1.0f / (1.0f + e);
-      to.row(i)[j] = x * share;
-      slope.row(i)[j] = share * (1.0f + x * (1.0f - share));
+      to[i][j] = x * share;
+      slope[i][j] = share * (1.0f + x * (1.0f - share));
     }
   };
 
@@ -445,9 +402,9 @@ struct MlpTrainRows {
   }
 
   // The left factor of 16 inputs of all rows, by eight: lane 4 g + t has inputs 4 t to 4 t + 3.
-  MISSDIFF_INLINE void load_left(const Matrix& rows, int at, int size, int lane, PerLane<LeftEight> (&left)[2]) {
-    const Four upper = load_four(rows.row(lane / 4), at + 4 * (lane % 4), size, true);
-    const Four lower = load_four(rows.row(lane / 4 + 8), at + 4 * (lane % 4), size, true);
+  MISSDIFF_INLINE void load_left(const Rows<float>& rows, int at, int size, int lane, PerLane<LeftEight> (&left)[2]) {
+    const Four upper = load_four(rows[lane / 4], at + 4 * (lane % 4), size, true);
+    const Four lower = load_four(rows[lane / 4 + 8], at + 4 * (lane % 4), size, true);
     MISSDIFF_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
       left[half][lane] = {upper.v[2 * half], lower.v[2 * half], upper.v[2 * half + 1], lower.v[2 * half + 1]};
@@ -456,7 +413,7 @@ struct MlpTrainRows {
 
   // The product of rows [16, inputs] and a layer's weights, plus its bias; a warp takes eight outputs at a time.
   template <class To>
-  MISSDIFF_LARGE void multiply_rows(const Pass& pass, const Matrix& rows, const Layer& layer, const To& to) {
+  MISSDIFF_LARGE void multiply_rows(const Pass& pass, const Rows<float>& rows, const Layer& layer, const To& to) {
     const float* weight = pass.at(layer.weight);
     const bool aligned = layer.inputs % 4 == 0;
     MISSDIFF_WARPS_OF_BLOCK(warp) {
@@ -494,7 +451,7 @@ struct MlpTrainRows {
   // The product of rows [16, outputs] and a layer's weights, back to its inputs; a warp takes 16 inputs at a time. A
   // lane has inputs 2 g and 2 g + 1 of these, one for each of two products.
   template <class To>
-  MISSDIFF_LARGE void multiply_back(const Pass& pass, const Matrix& rows, const Layer& layer, const To& to) {
+  MISSDIFF_LARGE void multiply_back(const Pass& pass, const Rows<float>& rows, const Layer& layer, const To& to) {
     const float* weight = pass.at(layer.weight);
     const bool aligned = layer.inputs % 2 == 0;
     MISSDIFF_WARPS_OF_BLOCK(warp) {
@@ -544,7 +501,8 @@ struct MlpTrainRows {
 
   // The gradients of a layer's weights and bias, given its input rows and the gradient of its output rows. A warp takes
   // 16 outputs by 32 inputs at a time.
-  MISSDIFF_LARGE void add_layer(const Pass& pass, const Layer& layer, const Matrix& rows, const Matrix& grads) {
+  MISSDIFF_LARGE void add_layer(const Pass& pass, const Layer& layer, const Rows<float>& rows,
+                                const Rows<float>& grads) {
     constexpr int kAcross = 4;
     float* gradient = pass.gradient(layer.weight);
     const int down = (layer.outputs + 15) / 16, across = (layer.inputs + 8 * kAcross - 1) / (8 * kAcross);
@@ -564,7 +522,7 @@ struct MlpTrainRows {
             MISSDIFF_UNROLL(4)
             for (int i = 0; i < 4; ++i) {
               const int column = output + g + 8 * (i % 2);
-              left[lane].v[i] = column < layer.outputs ? grads.row(t + 4 * (i / 2))[column] : 0.0f;
+              left[lane].v[i] = column < layer.outputs ? grads[t + 4 * (i / 2)][column] : 0.0f;
             }
           }
           MISSDIFF_UNROLL(4)
@@ -573,7 +531,7 @@ struct MlpTrainRows {
             MISSDIFF_LANES(lane) {
               const int column = input + 8 * q + lane / 4, t = lane % 4 + 8 * half;
               const bool there = column < layer.inputs;
-              right[lane] = {there ? rows.row(t)[column] : 0.0f, there ? rows.row(t + 4)[column] : 0.0f};
+              right[lane] = {there ? rows[t][column] : 0.0f, there ? rows[t + 4][column] : 0.0f};
             }
             Product::multiply(sums[q], left, right);
           }
@@ -595,7 +553,7 @@ struct MlpTrainRows {
     MISSDIFF_THREADS(thread) {
       for (int j = thread; j < layer.outputs; j += kThreads) {
         float sum = 0.0f;
-        for (int i = 0; i < kTrainTileRows; ++i) sum += grads.row(i)[j];
+        for (int i = 0; i < kTrainTileRows; ++i) sum += grads[i][j];
         put(pass, pass.gradient(layer.bias) + j, sum);
       }
     }
@@ -604,20 +562,20 @@ struct MlpTrainRows {
   MISSDIFF_INLINE void put(const Pass& pass, float* gradient, float x) { *gradient = pass.add ? *gradient + x : x; }
 
   // unit = (h - mean) / std of each row, and to = unit gain + shift, plus the embedded level. Half a warp takes a row.
-  MISSDIFF_LARGE void normalise(const Pass& pass, const Matrix& unit, float* scale, int64_t gain, int64_t shift,
-                                const Matrix* embedded, const Matrix& to) {
+  MISSDIFF_LARGE void normalise(const Pass& pass, const Rows<float>& unit, float* scale, int64_t gain, int64_t shift,
+                                const Rows<float>* embedded, const Rows<float>& to) {
     const int width = pass.args.width;
-    const Matrix& h = pass.tile.h;
+    const Rows<float>& h = pass.tile.h;
     MISSDIFF_WARPS_OF_BLOCK(warp) {
       PerLane<float> sums, squares;
       MISSDIFF_LANES(lane) {
-        const float* row = h.row(2 * warp + lane / 16);
+        const float* row = h[2 * warp + lane / 16];
         sums[lane] = 0.0f;
         for (int j = lane % 16; j < width; j += 16) sums[lane] += row[j];
       }
       sum_half_warps(sums);
       MISSDIFF_LANES(lane) {
-        const float* row = h.row(2 * warp + lane / 16);
+        const float* row = h[2 * warp + lane / 16];
         sums[lane] /= static_cast<float>(width);
         squares[lane] = 0.0f;
         for (int j = lane % 16; j < width; j += 16) {
@@ -631,10 +589,10 @@ struct MlpTrainRows {
         const float own = inverse_std(squares[lane], width);
         if (lane % 16 == 0) scale[i] = own;
         for (int j = lane % 16; j < width; j += 16) {
-          const float x = (h.row(i)[j] - sums[lane]) * own;
-          const float added = pass.at(shift)[j] + (embedded != nullptr ? embedded->row(i)[j] : 0.0f);
-          unit.row(i)[j] = x;
-          to.row(i)[j] = fused_multiply_add(x, pass.at(gain)[j], added);
+          const float x = (h[i][j] - sums[lane]) * own;
+          const float added = pass.at(shift)[j] + (embedded != nullptr ? (*embedded)[i][j] : 0.0f);
+          unit[i][j] = x;
+          to[i][j] = fused_multiply_add(x, pass.at(gain)[j], added);
         }
       }
     }
@@ -642,16 +600,16 @@ struct MlpTrainRows {
 
   // From `grad`, the gradient of a normalisation's result: adds the gradients of gain and shift, that of the rows
   // before, and that of the embedded level if there is one.
-  MISSDIFF_LARGE void normalise_back(const Pass& pass, const Matrix& unit, const float* scale, int64_t gain,
-                                     int64_t shift, const Matrix* grad_level) {
+  MISSDIFF_LARGE void normalise_back(const Pass& pass, const Rows<float>& unit, const float* scale, int64_t gain,
+                                     int64_t shift, const Rows<float>* grad_level) {
     const int width = pass.args.width;
-    const Matrix &grad = pass.tile.grad, &grad_h = pass.tile.h;
+    const Rows<float>&grad = pass.tile.grad, &grad_h = pass.tile.h;
     MISSDIFF_THREADS(thread) {
       for (int j = thread; j < width; j += kThreads) {
         float of_gain = 0.0f, of_shift = 0.0f;
         for (int i = 0; i < kTrainTileRows; ++i) {
-          of_gain = fused_multiply_add(grad.row(i)[j], unit.row(i)[j], of_gain);
-          of_shift += grad.row(i)[j];
+          of_gain = fused_multiply_add(grad[i][j], unit[i][j], of_gain);
+          of_shift += grad[i][j];
         }
         put(pass, pass.gradient(gain) + j, of_gain);
         put(pass, pass.gradient(shift) + j, of_shift);
@@ -663,9 +621,9 @@ struct MlpTrainRows {
         const int i = 2 * warp + lane / 16;
         sums[lane] = products[lane] = 0.0f;
         for (int j = lane % 16; j < width; j += 16) {
-          const float g = grad.row(i)[j] * pass.at(gain)[j];
+          const float g = grad[i][j] * pass.at(gain)[j];
           sums[lane] += g;
-          products[lane] = fused_multiply_add(g, unit.row(i)[j], products[lane]);
+          products[lane] = fused_multiply_add(g, unit[i][j], products[lane]);
         }
       }
       sum_half_warps(sums);
@@ -674,9 +632,9 @@ struct MlpTrainRows {
         const int i = 2 * warp + lane / 16;
         const float sum = sums[lane] / static_cast<float>(width), product = products[lane] / static_cast<float>(width);
         for (int j = lane % 16; j < width; j += 16) {
-          const float g = grad.row(i)[j];
-          grad_h.row(i)[j] += scale[i] * (g * pass.at(gain)[j] - sum - unit.row(i)[j] * product);
-          if (grad_level != nullptr) grad_level->row(i)[j] += g;
+          const float g = grad[i][j];
+          grad_h[i][j] += scale[i] * (g * pass.at(gain)[j] - sum - unit[i][j] * product);
+          if (grad_level != nullptr) (*grad_level)[i][j] += g;
         }
       }
     }

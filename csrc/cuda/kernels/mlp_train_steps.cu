@@ -22,7 +22,6 @@ template <class Product, bool kInShared>
 __global__ void __launch_bounds__(kThreads, 1) run_train_steps(const __grid_constant__ TrainArgs args) {
   extern __shared__ __align__(16) char memory[];
   __shared__ typename MlpTrainSteps<Product>::Shared shared;
-  check_columns(args.columns(), static_cast<int>(threadIdx.x), kThreads);
   const int64_t block = blockIdx.x;
   char* tile = kInShared ? memory : args.scratch + block * TrainTile::bytes(args);
   for (int64_t step = 0; step < args.steps; ++step) {

@@ -28,6 +28,7 @@ struct MlpTrainSteps {
     const TrainTile tile(args, memory);
     float* gradients = args.gradients + block * args.size;
     MISSDIFF_THREADS(thread) {
+      map_columns(args.columns(), thread, kThreads, tile.map);
       shared.losses[thread] = 0.0;
       shared.counts[thread] = 0.0;
     }

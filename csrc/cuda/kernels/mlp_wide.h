@@ -1,5 +1,6 @@
-// The default network where a row does not fit in a warp's registers. The warps of a block work on the same 32 rows,
-// each on its own columns of every layer, and exchange activations through shared memory.
+// The default network where a row does not fit in a warp's registers. The warps of a block work on the same strips of
+// 16 rows, each on its own columns of every layer, and exchange activations through shared memory. Weights come from
+// the L2 cache, and a warp uses each tile for all strips: four strips halve the traffic of two.
 #pragma once
 
 #include "mlp.h"
@@ -7,8 +8,18 @@
 namespace missdiff::cuda {
 
 constexpr int kWideWarps = 8;
-constexpr int kStrips = 2;  // of 16 rows, of a block
-constexpr int kWideRows = kStrips * kPanel;
+
+// Panels of the hidden layer that a warp computes at a time. A warp's registers hold the sums of 16 panels, those of
+// its rows among them.
+constexpr int hidden_panels(int each, int strips) {
+  const int room = 16 / strips - each;
+  return room < 1 ? 1 : room < each ? room : each;
+}
+
+// Shared memory of a block, beside the cells, for a width of so many panels: factors of `left_bytes` a lane, and sums.
+constexpr int64_t wide_bytes(int64_t left_bytes, int panels, int strips) {
+  return strips * (3 * panels * kLanes * left_bytes + kWideWarps * kPanel * static_cast<int64_t>(sizeof(float)));
+}
 
 #ifdef __CUDA_ARCH__
 template <class T>
@@ -23,24 +34,29 @@ struct PerWarp {
 #define MISSDIFF_WARPS(warp) for (int warp = 0; warp < kWideWarps; ++warp)
 #endif
 
-// A network whose width is rounded up to kEach panels for each warp.
-template <class Product, int kEach>
+// A network whose width is rounded up to kEach panels for each warp, and kStrips strips of rows.
+template <class Product, int kEach, int kStrips>
 struct MlpWide {
   using Left = typename Product::Left;
   using Right = typename Product::Right;
-  static constexpr int kPanels = kEach * kWideWarps, kPadded = kPanels * kPanel;
+  static constexpr int kPanels = kEach * kWideWarps, kPadded = kPanels * kPanel, kRows = kStrips * kPanel;
+  static constexpr int kHidden = hidden_panels(kEach, kStrips);
+  static_assert(2 * kEach % kHidden == 0, "a warp has its panels of the hidden layer in whole turns");
 
   // A warp's panels of each strip of the block's rows.
-  struct Rows {
-    PerLane<Panel> of[kEach][kStrips];
+  template <int kColumns>
+  struct PanelsOf {
+    PerLane<Panel> of[kColumns][kStrips];
   };
+  using Rows = PanelsOf<kEach>;
 
   // Shared memory: factors of products, and the warps' sums over their columns.
   struct Shared {
     Left normal[kPanels][kStrips][kLanes];
     Left wide[2 * kPanels][kStrips][kLanes];  // the hidden layer, or pieces of the inputs
-    float sums[kWideWarps][kWideRows];
+    float sums[kWideWarps][kRows];
   };
+  static_assert(sizeof(Shared) == wide_bytes(sizeof(Left), kPanels, kStrips), "plan_mlp needs its size");
 
   // Runs all steps of the rows from `first` on.
   MISSDIFF_INLINE void run_block(const MlpArgs& args, const Cells& cells, Shared& shared, int64_t first) {
@@ -70,7 +86,7 @@ struct MlpWide {
     const Vectors vectors = Vectors::of(args.vectors, kPadded, args.blocks);
     const char* tiles = args.tiles;
     PerWarp<Rows> h;
-    MISSDIFF_WARPS(warp) start(h[warp], vectors.inputs, warp);
+    MISSDIFF_WARPS(warp) start(h[warp], vectors.inputs, warp * kEach);
     for (int begin = 0; begin < inputs; begin += 2 * kPanels) {
       const int n = inputs - begin < 2 * kPanels ? inputs - begin : 2 * kPanels;
       MISSDIFF_WARPS(warp) {
@@ -84,7 +100,9 @@ struct MlpWide {
         }
       }
       block_barrier();
-      MISSDIFF_WARPS(warp) add_products(h[warp], shared.wide, n, tile_at(tiles, int64_t{begin} * kPanels), warp);
+      MISSDIFF_WARPS(warp) {
+        add_products(h[warp], shared.wide, n, tile_at(tiles, int64_t{begin} * kPanels), kPanels, warp * kEach);
+      }
       block_barrier();
     }
     tiles = tile_at(tiles, int64_t{inputs} * kPanels);
@@ -110,11 +128,13 @@ struct MlpWide {
       }
       block_barrier();
       MISSDIFF_WARPS(warp) {
-        for (int part = 0; part < 2; ++part) make_hidden(shared, tiles, vectors.up(b), part * kPanels, warp);
+        for (int begin = 0; begin < 2 * kEach; begin += kHidden) {
+          make_hidden(shared, tiles, vectors.up(b), warp * 2 * kEach + begin);
+        }
       }
       block_barrier();
       tiles = tile_at(tiles, int64_t{2} * kPanels * kPanels);
-      MISSDIFF_WARPS(warp) add_products(h[warp], shared.wide, 2 * kPanels, tiles, warp);
+      MISSDIFF_WARPS(warp) add_products(h[warp], shared.wide, 2 * kPanels, tiles, kPanels, warp * kEach);
       tiles = tile_at(tiles, int64_t{2} * kPanels * kPanels);
     }
     measure(args, h, shared, mean, scale);
@@ -166,60 +186,47 @@ struct MlpWide {
     return left;
   }
 
-  MISSDIFF_INLINE void start(Rows& h, const float* bias, int warp) {
+  // Panels of sums from `begin` on, each at a bias.
+  template <int kColumns>
+  MISSDIFF_INLINE void start(PanelsOf<kColumns>& sums, const float* bias, int begin) {
     MISSDIFF_UNROLL_ALL
-    for (int j = 0; j < kEach; ++j) {
+    for (int j = 0; j < kColumns; ++j) {
       MISSDIFF_UNROLL_ALL
       for (int s = 0; s < kStrips; ++s) {
-        MISSDIFF_LANES(lane) h.of[j][s][lane] = spread_vector(bias, warp * kEach + j, lane);
+        MISSDIFF_LANES(lane) sums.of[j][s][lane] = spread_vector(bias, begin + j, lane);
       }
     }
   }
 
-  // Adds the product of n panels with tiles [n, kPanels] to a warp's columns.
-  MISSDIFF_INLINE void add_products(Rows& h, const Left (*left)[kStrips][kLanes], int n, const char* tiles, int warp) {
+  // Adds the product of n panels with the tiles [n, columns] of the columns from `begin` on.
+  template <int kColumns>
+  MISSDIFF_INLINE void add_products(PanelsOf<kColumns>& sums, const Left (*left)[kStrips][kLanes], int n,
+                                    const char* tiles, int columns, int begin) {
     for (int k = 0; k < n; ++k) {
       PerLane<Left> factors[kStrips];
       MISSDIFF_UNROLL_ALL
       for (int s = 0; s < kStrips; ++s) factors[s] = load_left(left[k][s]);
       MISSDIFF_UNROLL_ALL
-      for (int j = 0; j < kEach; ++j) {
-        const PerLane<Right> right = load_tile(tile_at(tiles, int64_t{k} * kPanels + warp * kEach + j));
+      for (int j = 0; j < kColumns; ++j) {
+        const PerLane<Right> right = load_tile(tile_at(tiles, int64_t{k} * columns + begin + j));
         MISSDIFF_UNROLL_ALL
-        for (int s = 0; s < kStrips; ++s) Product::multiply(h.of[j][s], factors[s], right);
+        for (int s = 0; s < kStrips; ++s) Product::multiply(sums.of[j][s], factors[s], right);
       }
     }
   }
 
-  // A warp's columns of silu(up(normal)), of one half of the hidden layer; tiles are [kPanels, 2 kPanels].
-  MISSDIFF_INLINE void make_hidden(Shared& shared, const char* tiles, const float* bias, int begin, int warp) {
-    const int own = begin + warp * kEach;
-    Rows hidden;
+  // kHidden panels of silu(up(normal)), from `begin` on; tiles are [kPanels, 2 kPanels].
+  MISSDIFF_INLINE void make_hidden(Shared& shared, const char* tiles, const float* bias, int begin) {
+    PanelsOf<kHidden> hidden;
+    start(hidden, bias, begin);
+    add_products(hidden, shared.normal, kPanels, tiles, 2 * kPanels, begin);
     MISSDIFF_UNROLL_ALL
-    for (int j = 0; j < kEach; ++j) {
-      MISSDIFF_UNROLL_ALL
-      for (int s = 0; s < kStrips; ++s) {
-        MISSDIFF_LANES(lane) hidden.of[j][s][lane] = spread_vector(bias, own + j, lane);
-      }
-    }
-    for (int k = 0; k < kPanels; ++k) {
-      PerLane<Left> factors[kStrips];
-      MISSDIFF_UNROLL_ALL
-      for (int s = 0; s < kStrips; ++s) factors[s] = load_left(shared.normal[k][s]);
-      MISSDIFF_UNROLL_ALL
-      for (int j = 0; j < kEach; ++j) {
-        const PerLane<Right> right = load_tile(tile_at(tiles, int64_t{2} * k * kPanels + own + j));
-        MISSDIFF_UNROLL_ALL
-        for (int s = 0; s < kStrips; ++s) Product::multiply(hidden.of[j][s], factors[s], right);
-      }
-    }
-    MISSDIFF_UNROLL_ALL
-    for (int j = 0; j < kEach; ++j) {
+    for (int j = 0; j < kHidden; ++j) {
       MISSDIFF_UNROLL_ALL
       for (int s = 0; s < kStrips; ++s) {
         MISSDIFF_LANES(lane) {
           silu_panel(hidden.of[j][s][lane]);
-          shared.wide[own + j][s][lane] = Product::left(hidden.of[j][s][lane]);
+          shared.wide[begin + j][s][lane] = Product::left(hidden.of[j][s][lane]);
         }
       }
     }

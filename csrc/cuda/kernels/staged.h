@@ -79,7 +79,7 @@ struct Group {
 
 MISSDIFF_INLINE Group group_of(const Columns& columns, int k) {
   const int64_t first = columns.offsets[k], end = columns.offsets[k + 1];
-  require(columns.continuous <= first && first < end && end <= columns.width && end - first <= 32767);
+  require(columns.continuous <= first && first < end && end <= columns.width && end - first <= kMostCategories);
   return {static_cast<int>(first), static_cast<int>(end - first)};
 }
 

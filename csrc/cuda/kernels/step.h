@@ -6,7 +6,7 @@
 
 namespace missdiff::cuda {
 
-template <class T, class P>
+template <class T, class P, bool kStaged>
 struct Step {
   struct Args {
     Columns columns;
@@ -68,7 +68,7 @@ struct Step {
 
   static int64_t shared_bytes(const Args& args) {
     const int64_t noise = static_cast<int64_t>(sizeof(float)) * args.tile.rows * args.columns.width;
-    return map_bytes(args.columns) + (args.tile.staged ? stage_bytes<T>(args.stage, args.tile.rows) + noise : 0);
+    return map_bytes(args.columns) + (kStaged ? stage_bytes<T>(args.stage, args.tile.rows) + noise : 0);
   }
 
   template <int kPhase>
@@ -79,13 +79,13 @@ struct Step {
     const int n = rows_of_tile(args.tile, args.num_rows, first);
     int32_t* map = reinterpret_cast<int32_t*>(shared);
     T* p = args.p + first * D;
-    T* tile = args.tile.staged ? reinterpret_cast<T*>(shared + map_bytes(columns)) : p;
-    const int64_t stride = args.tile.staged ? args.stage.stride : D;
+    T* tile = kStaged ? reinterpret_cast<T*>(shared + map_bytes(columns)) : p;
+    const ptrdiff_t stride = kStaged ? args.stage.stride : D;
     float* noise = reinterpret_cast<float*>(shared + map_bytes(columns) + stage_bytes<T>(args.stage, rows));
     if constexpr (kPhase == 0) {
       map_columns(columns, thread, kThreads, map);
       const P* prediction = args.prediction + first * args.prediction_width;
-      if (args.tile.staged && args.prediction_width == D) {
+      if (kStaged && args.prediction_width == D) {
         load_rows(prediction, n, args.stage, tile, thread, kThreads);
       } else {
         for (int e = thread; e < n * args.stage.width; e += kThreads) {
@@ -102,8 +102,8 @@ struct Step {
           softmax_group(tile + i * stride + group.first, group.size);
         }
       }
-      if (args.tile.staged && terms_of(args).noise) write_noise(args, first, n, thread, noise);
-    } else if (args.tile.staged) {
+      if (kStaged && terms_of(args).noise) write_noise(args, first, n, thread, noise);
+    } else if constexpr (kStaged) {
       store_rows(tile, n, args.stage, p, thread, kThreads);
       write_next(args, terms_of(args), map, first, n, thread, tile, noise);
     } else {
@@ -128,10 +128,11 @@ struct Step {
 
   MISSDIFF_INLINE void write_noise(const Args& args, int64_t first, int n, int thread, float* noise) {
     const int quads = static_cast<int>(args.quads.divisor), D = args.columns.width;
+    const NoiseKey key = read_noise_key(args.key);
     for (int item = thread; item < n * quads; item += kThreads) {
       const int i = quotient(item, args.quads), block = item - i * quads;
       float eps[4];
-      normal_quad(args.key, args.rows[first + i], block, eps);
+      normal_quad(key, args.rows[first + i], block, eps);
       MISSDIFF_UNROLL(4)
       for (int j = 0; j < 4; ++j) {
         if (4 * block + j < D) noise[i * D + 4 * block + j] = eps[j];
@@ -179,10 +180,11 @@ struct Step {
   MISSDIFF_INLINE void write_wide_next(const Args& args, const Terms& terms, const int32_t* map, int64_t first, int n,
                                        int thread) {
     const int quads = static_cast<int>(args.quads.divisor), D = args.columns.width;
+    const NoiseKey key = read_noise_key(args.key);
     for (int item = thread; item < n * quads; item += kThreads) {
       const int i = quotient(item, args.quads), block = item - i * quads;
       float eps[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-      if (terms.noise) normal_quad(args.key, args.rows[first + i], block, eps);
+      if (terms.noise) normal_quad(key, args.rows[first + i], block, eps);
       MISSDIFF_UNROLL(4)
       for (int j = 0; j < 4; ++j) {
         const int d = 4 * block + j;
@@ -200,7 +202,7 @@ struct Step {
     const T after =
         step_noisy_cell(terms.coefficients, terms.previous, terms.noise, x, p, previous, static_cast<T>(eps));
     const int64_t J = static_cast<int64_t>(args.columns.continuous) + args.columns.categorical;
-    return args.states[i * J + spot_of(args.columns, map, d).column] == kClean ? x : after;
+    return args.states[i * J + spot_of<kStaged>(args.columns, map, d).column] == kClean ? x : after;
   }
 };
 
