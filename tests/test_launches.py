@@ -152,6 +152,7 @@ def test_nodes_of_the_captured_graph(
         nodes.append(number.value)
         release(self)
 
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # which takes launches
     monkeypatch.setattr(torch.cuda, "CUDAGraph", functools.partial(plain, keep_graph=True))
     monkeypatch.setattr(CapturedStep, "release", count)
     run(Denoiser(LAYOUTS["clinical"]), LAYOUTS["clinical"], device)
