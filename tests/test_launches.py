@@ -16,7 +16,7 @@ from batches import LAYOUTS, make_batch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from missdiff_fast._engine.batches import TrainBatches
-from missdiff_fast._engine.cuda_graphs import CapturedStep
+from missdiff_fast._engine.cuda_graphs import CapturedStep, StepBuffer
 from missdiff_fast._engine.history import History, Progress
 from missdiff_fast._engine.steppers import GraphStepper
 from missdiff_fast.config import ObjectiveConfig
@@ -112,6 +112,23 @@ def test_launches_of_other_networks(listed: list[Launches], blocks: int, launche
     assert listed[1].count() == launches
 
 
+def test_the_buffer_holds_no_input_of_the_network(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch, layout: Layout
+) -> None:
+    """Of each row it holds what was drawn, and the features of the noise level, but nothing as wide as the row."""
+    sizes: list[int] = []
+    load = StepBuffer.load
+
+    def measure(self: StepBuffer, tensors: Any) -> None:
+        sizes.append(sum(x.numel() * x.element_size() for x in self.now))
+        load(self, tensors)
+
+    monkeypatch.setattr(StepBuffer, "load", measure)
+    run(Denoiser(layout, width=16, embedding=8), layout)
+    row, step = 8 + 2 * layout.num_columns + 4 + 4 + 4 * 8, 16 + 24 + 8
+    assert sizes == [64 * row + step]
+
+
 def test_the_page_tells_the_number() -> None:
     text = PAGE.read_text(encoding="utf-8")
     table = text[text.index("| part of a step |") :].split("\n\n")[0]
@@ -135,6 +152,7 @@ def test_nodes_of_the_captured_graph(
         nodes.append(number.value)
         release(self)
 
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # which takes launches
     monkeypatch.setattr(torch.cuda, "CUDAGraph", functools.partial(plain, keep_graph=True))
     monkeypatch.setattr(CapturedStep, "release", count)
     run(Denoiser(LAYOUTS["clinical"]), LAYOUTS["clinical"], device)

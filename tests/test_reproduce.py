@@ -173,7 +173,7 @@ class TestPlan:
 
         monkeypatch.setattr(runs, "_impute", impute)
         monkeypatch.setattr(Context, "data", lambda self, run: None)
-        run = Run(True, "census", "row", 0.2, "missdiff", 0)
+        run = Run(True, "census", "row", 0.2, "missdiff-default", 0)
         first, second = Context(SCALES["short"], device="cuda:0"), Context(SCALES["short"], device="cuda:1")
         assert key(first.settings(run)) == key(second.settings(run))
         runs.execute(run, second)

@@ -176,7 +176,8 @@ else
     FIRST=() REST=()
     for file in "${FILES[@]}"; do
         case ${file##*/} in
-        test_cuda_ops.py | test_cuda_network.py | test_cuda_graphs.py | test_adamw.py | test_random.py) FIRST+=("$file") ;;
+        test_cuda_ops.py | test_cuda_network.py | test_cuda_graphs.py | test_adamw.py | test_random.py | test_launches.py | \
+            test_mlp_composed.py | test_mlp_train_steps.py) FIRST+=("$file") ;;
         test_cuda_*.py) ;; # of the kernels on the host
         *) REST+=("$file") ;;
         esac
