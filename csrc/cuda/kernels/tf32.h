@@ -3,7 +3,7 @@
 // and the sums of outputs 2 t and 2 t + 1 in rows g and g + 8. Inputs may be permuted if both factors are.
 #pragma once
 
-#include "warp.h"
+#include "lanes.h"
 
 namespace missdiff::cuda {
 
@@ -30,6 +30,21 @@ MISSDIFF_INLINE float round_tf32(float x) {
   return x == x ? bits_float(static_cast<int32_t>((static_cast<uint32_t>(float_bits(x)) + 0x1000u) & 0xFFFFE000u)) : x;
 #endif
 }
+
+// The two TF32 numbers that come nearest to a float32.
+MISSDIFF_INLINE void split_tf32(float x, float& high, float& low) {
+  high = round_tf32(x);
+  low = round_tf32(x - high);
+}
+
+#ifndef __CUDA_ARCH__
+// Tensor cores round sums toward zero, after every eight products or more.
+inline float toward_zero(double x) {
+  const float nearest = static_cast<float>(x);
+  const bool away = __builtin_isfinite(nearest) && __builtin_fabs(static_cast<double>(nearest)) > __builtin_fabs(x);
+  return away ? __builtin_nextafterf(nearest, 0.0f) : nearest;
+}
+#endif
 
 // Adds the product of TF32 numbers to the sums.
 MISSDIFF_INLINE void multiply_tf32(PerLane<SumsEight>& sums, const PerLane<LeftEight>& left,
@@ -58,6 +73,22 @@ MISSDIFF_INLINE void multiply_tf32(PerLane<SumsEight>& sums, const PerLane<LeftE
 #endif
 }
 
+// Adds the product of factors that are split; that of the two low parts is left out. The products start from zero and
+// are added to the sums apart, because tensor cores round sums toward zero.
+MISSDIFF_INLINE void multiply_split(PerLane<SumsEight>& sums, const PerLane<LeftEight>& left_high,
+                                    const PerLane<LeftEight>& left_low, const PerLane<RightEight>& right_high,
+                                    const PerLane<RightEight>& right_low) {
+  PerLane<SumsEight> products;
+  MISSDIFF_LANES(lane) products[lane] = {};
+  multiply_tf32(products, left_low, right_high);
+  multiply_tf32(products, left_high, right_low);
+  multiply_tf32(products, left_high, right_high);
+  MISSDIFF_LANES(lane) {
+    MISSDIFF_UNROLL(4)
+    for (int i = 0; i < 4; ++i) sums[lane].v[i] += products[lane].v[i];
+  }
+}
+
 // The arithmetic of a product: factors rounded to TF32.
 struct Tf32Once {
   MISSDIFF_INLINE void multiply(PerLane<SumsEight>& sums, PerLane<LeftEight> left, PerLane<RightEight> right) {
@@ -71,34 +102,19 @@ struct Tf32Once {
   }
 };
 
-// Nearly that of float32: each factor is split into two TF32 numbers, and the product of the two low parts is left out.
-// The products start from zero and are added to the sums apart, because tensor cores round sums toward zero.
+// Nearly that of float32: each factor is split into two TF32 numbers.
 struct Tf32Thrice {
   MISSDIFF_INLINE void multiply(PerLane<SumsEight>& sums, const PerLane<LeftEight>& left,
                                 const PerLane<RightEight>& right) {
     PerLane<LeftEight> left_high, left_low;
     PerLane<RightEight> right_high, right_low;
-    PerLane<SumsEight> products;
     MISSDIFF_LANES(lane) {
-      products[lane] = {};
       MISSDIFF_UNROLL(4)
-      for (int i = 0; i < 4; ++i) split(left[lane].v[i], left_high[lane].v[i], left_low[lane].v[i]);
+      for (int i = 0; i < 4; ++i) split_tf32(left[lane].v[i], left_high[lane].v[i], left_low[lane].v[i]);
       MISSDIFF_UNROLL(2)
-      for (int i = 0; i < 2; ++i) split(right[lane].v[i], right_high[lane].v[i], right_low[lane].v[i]);
+      for (int i = 0; i < 2; ++i) split_tf32(right[lane].v[i], right_high[lane].v[i], right_low[lane].v[i]);
     }
-    multiply_tf32(products, left_low, right_high);
-    multiply_tf32(products, left_high, right_low);
-    multiply_tf32(products, left_high, right_high);
-    MISSDIFF_LANES(lane) {
-      MISSDIFF_UNROLL(4)
-      for (int i = 0; i < 4; ++i) sums[lane].v[i] += products[lane].v[i];
-    }
-  }
-
- private:
-  MISSDIFF_INLINE void split(float x, float& high, float& low) {
-    high = round_tf32(x);
-    low = round_tf32(x - high);
+    multiply_split(sums, left_high, left_low, right_high, right_low);
   }
 };
 

@@ -1,55 +1,10 @@
-// Warp-level code that also runs on the host. A PerLane holds one value per lane, and MISSDIFF_LANES loops over lanes:
-// on the device one value and one iteration per thread, on the host 32 of both.
+// Copies and matrix products of a warp.
 #pragma once
 
 #include "../../bfloat16.h"
-#include "grid.h"
+#include "tf32.h"
 
 namespace missdiff::cuda {
-
-constexpr int kLanes = 32;
-
-struct alignas(16) Four {
-  float v[4];
-};
-
-#ifdef __CUDA_ARCH__
-
-template <class T>
-struct PerLane {
-  T value;
-  MISSDIFF_MEMBER T& operator[](int) { return value; }
-  MISSDIFF_MEMBER const T& operator[](int) const { return value; }
-};
-
-#define MISSDIFF_LANES(lane) for (int lane = static_cast<int>(threadIdx.x) % kLanes, turn = 1; turn; turn = 0)
-
-#else
-
-template <class T>
-struct PerLane {
-  T value[kLanes];
-  MISSDIFF_MEMBER T& operator[](int lane) { return value[lane]; }
-  MISSDIFF_MEMBER const T& operator[](int lane) const { return value[lane]; }
-};
-
-#define MISSDIFF_LANES(lane) for (int lane = 0; lane < kLanes; ++lane)
-
-#endif
-
-// Makes the warp's writes to memory visible to all its lanes.
-MISSDIFF_INLINE void warp_barrier() {
-#ifdef __CUDA_ARCH__
-  __syncwarp();
-#endif
-}
-
-// The same for all threads of a block.
-MISSDIFF_INLINE void block_barrier() {
-#ifdef __CUDA_ARCH__
-  __syncthreads();
-#endif
-}
 
 // Starts an asynchronous copy from global to shared memory by all threads of a block. Size and addresses are multiples
 // of 16 bytes.
@@ -113,13 +68,6 @@ MISSDIFF_INLINE void sum_rows(PerLane<RowPair>& sums) {
 struct Factors {
   float left[kLanes][2][4], right[kLanes][8];
 };
-
-// Tensor cores round sums toward zero, after every eight products or more.
-inline float toward_zero(double x) {
-  const float nearest = static_cast<float>(x);
-  const bool away = __builtin_isfinite(nearest) && __builtin_fabs(static_cast<double>(nearest)) > __builtin_fabs(x);
-  return away ? __builtin_nextafterf(nearest, 0.0f) : nearest;
-}
 
 // Adds the products of eight inputs, the panel's first or second half, to sums.
 inline void multiply_eight(PerLane<Panel>& sums, const Factors& factors, int half) {
@@ -212,9 +160,7 @@ struct InBfloat16 {
   MISSDIFF_INLINE float unpack(uint32_t word, int i) { return widen(Bfloat16{static_cast<uint16_t>(word >> 16 * i)}); }
 };
 
-// float32: each factor is split into two TF32 numbers, and the product of the two low parts is left out. The products
-// of eight inputs start from zero and are added to the sums apart, because tensor cores would round the sums toward
-// zero.
+// float32, as `Tf32Thrice`.
 struct InFloat32 {
   static constexpr int kTileBytes = 1024;
   struct alignas(16) Left {
@@ -224,9 +170,9 @@ struct InFloat32 {
     float v[8];
 
     // The weights of two inputs, in halves of a tile.
-    MISSDIFF_MEMBER void parts(int tile, int half, float (&high)[2], float (&low)[2]) const {
+    MISSDIFF_MEMBER void parts(int tile, int half, RightEight& high, RightEight& low) const {
       MISSDIFF_UNROLL(2)
-      for (int i = 0; i < 2; ++i) split(v[4 * tile + 2 * half + i], high[i], low[i]);
+      for (int i = 0; i < 2; ++i) split_tf32(v[4 * tile + 2 * half + i], high.v[i], low.v[i]);
     }
   };
 
@@ -241,84 +187,32 @@ struct InFloat32 {
     return result;
   }
 
-  // `Weights` is `Right`, of this struct or of one derived from it.
+  // `Weights` is `Right`, of this struct or of one derived from it. The instruction expects inputs t and t + 4 where
+  // the lanes hold 2 t and 2 t + 1: both factors permute the inputs alike.
   template <class Weights>
   MISSDIFF_INLINE void multiply(PerLane<Panel>& sums, const PerLane<Left>& left, const PerLane<Weights>& right) {
-#ifdef __CUDA_ARCH__
     MISSDIFF_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
-      float high[4], low[4];
-      MISSDIFF_UNROLL(4)
-      for (int i = 0; i < 4; ++i) split(left.value.v[half][i], high[i], low[i]);
-      MISSDIFF_UNROLL(2)
-      for (int tile = 0; tile < 2; ++tile) {
-        float b_high[2], b_low[2];
-        right.value.parts(tile, half, b_high, b_low);
-        float products[4] = {};
-        multiply_half(products, low, b_high[0], b_high[1]);
-        multiply_half(products, high, b_low[0], b_low[1]);
-        multiply_half(products, high, b_high[0], b_high[1]);
+      PerLane<LeftEight> left_high, left_low;
+      MISSDIFF_LANES(lane) {
         MISSDIFF_UNROLL(4)
-        for (int i = 0; i < 4; ++i) sums.value.v[tile][i] += products[i];
-      }
-    }
-#else
-    Factors high, low;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      for (int e = 0; e < 8; ++e) {
-        split(left[lane].v[e / 4][e % 4], high.left[lane][e / 4][e % 4], low.left[lane][e / 4][e % 4]);
-      }
-      for (int part = 0; part < 4; ++part) {
-        float b_high[2], b_low[2];
-        right[lane].parts(part / 2, part % 2, b_high, b_low);
-        for (int i = 0; i < 2; ++i) {
-          high.right[lane][2 * part + i] = b_high[i];
-          low.right[lane][2 * part + i] = b_low[i];
+        for (int i = 0; i < 4; ++i) {
+          const int place = i / 2 + 2 * (i % 2);
+          split_tf32(left[lane].v[half][i], left_high[lane].v[place], left_low[lane].v[place]);
         }
       }
-    }
-    Factors low_high = high, high_low = high;
-    __builtin_memcpy(low_high.left, low.left, sizeof low.left);
-    __builtin_memcpy(high_low.right, low.right, sizeof low.right);
-    for (int half = 0; half < 2; ++half) {
-      PerLane<Panel> products{};
-      multiply_eight(products, low_high, half);
-      multiply_eight(products, high_low, half);
-      multiply_eight(products, high, half);
-      for (int lane = 0; lane < kLanes; ++lane) {
-        for (int i = 0; i < 8; ++i) sums[lane].v[i / 4][i % 4] += products[lane].v[i / 4][i % 4];
+      MISSDIFF_UNROLL(2)
+      for (int tile = 0; tile < 2; ++tile) {
+        PerLane<RightEight> right_high, right_low;
+        PerLane<SumsEight> own;
+        MISSDIFF_LANES(lane) {
+          right[lane].parts(tile, half, right_high[lane], right_low[lane]);
+          __builtin_memcpy(&own[lane], sums[lane].v[tile], sizeof own[lane]);
+        }
+        multiply_split(own, left_high, left_low, right_high, right_low);
+        MISSDIFF_LANES(lane) __builtin_memcpy(sums[lane].v[tile], &own[lane], sizeof own[lane]);
       }
     }
-#endif
-  }
-
- private:
-  // Rounds to TF32, 11 significant bits.
-  MISSDIFF_INLINE float rounded(float x) {
-#ifdef __CUDA_ARCH__
-    uint32_t bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-    return __uint_as_float(bits);
-#else
-    return x == x ? bits_float(static_cast<int32_t>((static_cast<uint32_t>(float_bits(x)) + 0x1000u) & 0xFFFFE000u))
-                  : x;
-#endif
-  }
-
-#ifdef __CUDA_ARCH__
-  // Eight inputs at a time. The instruction expects inputs t and t + 4 where the lanes hold 2 t and 2 t + 1. Both
-  // factors permute the inputs alike, which does not change their sum's terms.
-  static __device__ __forceinline__ void multiply_half(float* c, const float* a, float b0, float b1) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[1])),
-          "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b0)), "r"(__float_as_uint(b1)));
-  }
-#endif
-
-  MISSDIFF_INLINE void split(float x, float& high, float& low) {
-    high = rounded(x);
-    low = rounded(x - high);
   }
 };
 
@@ -329,11 +223,11 @@ struct InSplitFloat32 : InFloat32 {
   struct Right {
     Four of[2][2];  // [tile][half]: the high parts of both inputs, then the low ones
 
-    MISSDIFF_MEMBER void parts(int tile, int half, float (&high)[2], float (&low)[2]) const {
+    MISSDIFF_MEMBER void parts(int tile, int half, RightEight& high, RightEight& low) const {
       MISSDIFF_UNROLL(2)
       for (int i = 0; i < 2; ++i) {
-        high[i] = of[tile][half].v[i];
-        low[i] = of[tile][half].v[2 + i];
+        high.v[i] = of[tile][half].v[i];
+        low.v[i] = of[tile][half].v[2 + i];
       }
     }
   };
