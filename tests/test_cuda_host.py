@@ -377,5 +377,12 @@ def test_quotients_up_to_their_bounds(library: ctypes.CDLL, divisor: int) -> Non
     assert torch.equal(quotients.long(), edges // divisor)
 
 
+def test_a_divisor_of_a_launch_without_numbers_is_1(library: ctypes.CDLL) -> None:
+    dividends = torch.tensor([0, 1, 2**31 - 1], dtype=torch.int32)
+    quotients = torch.empty_like(dividends)
+    library.host_quotients(ctypes.c_int64(0), pointer(dividends), ctypes.c_int64(3), pointer(quotients))
+    assert torch.equal(quotients, dividends)
+
+
 def pointer(x: Tensor) -> ctypes.c_void_p:
     return ctypes.c_void_p(x.data_ptr())

@@ -134,15 +134,17 @@ def test_the_average_decays_by_its_factor(backend: ModuleType) -> None:
     torch.testing.assert_close(state.ema, 0.9 * call.state.ema + 0.1 * state.weights)
 
 
-def test_any_number_of_threads_gives_the_same_bits(native: ModuleType) -> None:
-    call = example(LAYOUTS["mixed"], 1300)  # eleven tiles in eight buffers
+@pytest.mark.parametrize("rows", [1, 64, 65, 320, 1300])  # 1, 1, 2, 5 and 21 tiles, in at most eight buffers
+def test_any_number_of_threads_gives_the_same_bits(native: ModuleType, rows: int) -> None:
+    call = example(LAYOUTS["mixed"], rows)
     with threads(1):
         loss, alone = call.step(native)
-    with threads(2):
-        again, both = call.step(native)
-    assert torch.equal(loss, again)
-    for name in ("weights", "exp_avg", "exp_avg_sq", "ema"):
-        assert torch.equal(getattr(alone, name), getattr(both, name))
+    for count in (2, 4, 8):
+        with threads(count):
+            again, state = call.step(native)
+        assert torch.equal(loss, again)
+        for name in ("weights", "exp_avg", "exp_avg_sq", "ema"):
+            assert torch.equal(getattr(alone, name), getattr(state, name))
 
 
 def test_padding_stays_zero(native: ModuleType) -> None:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from missdiff_fast.ops.layers import store_next
 
 _ALIGNED = 16  # bytes: the widest access of a kernel
 _WARM_UP = 3  # steps before capture, in which libraries choose their kernels and allocate memory
+_CAPTURING = Lock()  # a process captures one graph at a time
 
 
 class StepBuffer:
@@ -124,13 +126,19 @@ class CapturedStep:
             torch.cuda.empty_cache()  # otherwise nothing else can use the graph's memory
 
     def _capture(self) -> torch.cuda.CUDAGraph:
+        with _CAPTURING:
+            return self._capture_alone()
+
+    def _capture_alone(self) -> torch.cuda.CUDAGraph:
         side, here = torch.cuda.Stream(), torch.cuda.current_stream()
         side.wait_stream(here)
         with torch.cuda.stream(side):
             warm_up(self._step, self._changed)
         here.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=side):  # torch's default stream for capture may be another card's
+        # torch's default stream for capture may be another card's. "thread_local": what other host threads do
+        # meanwhile, such as allocating memory, does not end the capture.
+        with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
             self._step()
         return graph
 

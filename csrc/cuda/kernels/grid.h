@@ -32,11 +32,13 @@ struct Place {
 
 // Division by a number that is constant for a launch, from 1 to 2^31. Exact for every dividend that is not negative:
 // the factor is 2^(31 + shift) / divisor, rounded up, where 2^shift is the least power of 2 that is not below the
-// divisor.
+// divisor. 0, of a launch without numbers, counts as 1.
 struct Divider {
   uint32_t divisor, factor, shift;
   Divider() = default;
-  MISSDIFF_MEMBER explicit Divider(int64_t d) : divisor(static_cast<uint32_t>(d)), shift(0) {
+  MISSDIFF_MEMBER explicit Divider(int64_t d) : shift(0) {
+    if (d < 1) d = 1;
+    divisor = static_cast<uint32_t>(d);
     while ((int64_t{1} << shift) < d) ++shift;
     factor = static_cast<uint32_t>(((uint64_t{1} << (31 + shift)) + d - 1) / d);
   }
@@ -91,14 +93,25 @@ int launch_grid(const typename Kernel::Args& args, int64_t blocks, Stream stream
 
 #ifdef __CUDACC__
 
-// Allows a kernel all shared memory of the current device. The limit is shared by all host threads, so it is always the
-// maximum: a lower one could break another thread's launch.
-inline cudaError_t allow_shared_memory(const void* kernel) {
+// The most dynamic shared memory a block of a kernel may ask for on the current device: all but the kernel's static
+// part.
+inline cudaError_t most_dynamic_memory(const void* kernel, int* bytes) {
   int device = 0, most = 0;
+  cudaFuncAttributes attributes{};
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
     error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   }
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error == cudaSuccess) *bytes = most - static_cast<int>(attributes.sharedSizeBytes);
+  return error;
+}
+
+// Allows a kernel that much. The limit is shared by all host threads, so it is always the maximum: a lower one could
+// break another thread's launch.
+inline cudaError_t allow_shared_memory(const void* kernel) {
+  int most = 0;
+  const cudaError_t error = most_dynamic_memory(kernel, &most);
   if (error != cudaSuccess) return error;
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }

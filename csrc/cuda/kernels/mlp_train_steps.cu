@@ -47,15 +47,10 @@ int plan_train_steps(const TrainArgs& args, TrainPrecision precision, TrainPlan*
   int device = 0, processors = 0, most_bytes = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&most_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  }
-  if (error != cudaSuccess) return error;
-  cudaFuncAttributes attributes{};
-  error = cudaFuncGetAttributes(&attributes, find(precision, true));
+  if (error == cudaSuccess) error = most_dynamic_memory(find(precision, true), &most_bytes);
   if (error != cudaSuccess) return error;
   const int64_t bytes = TrainTile::bytes(args);
-  const bool in_shared = bytes + static_cast<int64_t>(attributes.sharedSizeBytes) <= most_bytes;
+  const bool in_shared = bytes <= most_bytes;
   const int64_t tiles = (args.num_rows + kTrainTileRows - 1) / kTrainTileRows;
   const int most = processors < kMostRowBlocks ? processors : kMostRowBlocks;
   plan->row_blocks = tiles < 1 ? 1 : static_cast<int>(tiles < most ? tiles : most);
