@@ -54,18 +54,20 @@ struct TrainStepsCall {
   double mean_weight;
 };
 
-// The sum of two sizes that must be one: of the flat weights, by the kernel.
+static Columns columns_of(const TrainStepsCall& call) {
+  return {static_cast<int>(call.num_continuous), static_cast<int>(call.num_categorical), static_cast<int>(call.width),
+          call.offsets};
+}
+
+// The elements of the flat weights, as the kernel counts them.
 int64_t host_train_size(const TrainStepsCall* call) {
-  const Columns columns{static_cast<int>(call->num_continuous), static_cast<int>(call->num_categorical),
-                        static_cast<int>(call->width), call->offsets};
-  return TrainWeights(columns, static_cast<int>(call->hidden), static_cast<int>(call->blocks),
+  return TrainWeights(columns_of(*call), static_cast<int>(call->hidden), static_cast<int>(call->blocks),
                       static_cast<int>(call->features))
       .size;
 }
 
 void host_train_steps(const TrainStepsCall* call) {
-  const Columns columns{static_cast<int>(call->num_continuous), static_cast<int>(call->num_categorical),
-                        static_cast<int>(call->width), call->offsets};
+  const Columns columns = columns_of(*call);
   const int64_t rows = call->steps * call->num_rows;
   const Batch<float> batch{columns,    call->continuous,  call->codes, call->values,
                            call->rows, call->loss_states, rows,        call->stored};
