@@ -17,14 +17,3 @@ def local_rank() -> int:
     """
     value = os.environ.get("LOCAL_RANK", "")
     return int(value) if value.isascii() and value.isdigit() else 0
-
-
-def hides_bar(verbose: bool) -> bool | None:
-    """The argument ``disable`` of tqdm: None draws a bar where stderr is a terminal.
-
-    Of several processes on a machine the first alone draws bars, which would overwrite one another.
-
-    >>> hides_bar(False)
-    True
-    """
-    return None if verbose and local_rank() == 0 else True

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -12,6 +14,7 @@ import torch
 from batches import LAYOUTS, make_table
 from torch import nn
 
+import missdiff_fast
 from missdiff_fast._engine.backend import NativeBackend, ReferenceBackend, resolve_backend
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.history import History
@@ -21,7 +24,7 @@ from missdiff_fast._engine.random import make_key
 from missdiff_fast._engine.refinement import Networks, run_phases
 from missdiff_fast._engine.sampling import fill
 from missdiff_fast._engine.tiling import NATIVE_TILE, TILE
-from missdiff_fast._process import hides_bar
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.config import Config, SolverConfig, TrainingConfig
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.networks.packing_cuda import MOST_WIDTH
@@ -198,8 +201,16 @@ def _show_gpus(monkeypatch: pytest.MonkeyPatch, count: int, current: int, rank: 
 
 
 def test_one_process_of_several_draws_bars(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    assert hides_bar(True) is True
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    assert hides_bar(True) is None
-    assert hides_bar(False) is True
+    told: list[object] = []
+    monkeypatch.setattr("missdiff_fast._progress.tqdm", lambda **options: told.append(options["disable"]))
+    for rank, verbose in (("1", True), ("0", True), ("0", False)):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        progress_bar(total=2, desc="train", unit="step", verbose=verbose)
+    assert told == [True, None, True]
+
+
+def test_bars_are_drawn_in_one_way() -> None:
+    """A module that made a bar of its own would draw it in every process."""
+    package = Path(missdiff_fast.__file__).parent
+    makers = [path.name for path in package.rglob("*.py") if re.search(r"\btqdm\(", path.read_text())]
+    assert makers == ["_progress.py"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,11 @@ import pandas as pd
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
+from missdiff_fast import MissDiff
 from missdiff_fast._engine import device as module
-from missdiff_fast._engine import sampling
+from missdiff_fast._engine import sampling, tiling
 from missdiff_fast._engine.backend import ReferenceBackend
 from missdiff_fast._engine.device import one_behind, to_host
 from missdiff_fast._engine.tiling import unknown
@@ -195,3 +200,105 @@ def test_atoms_are_settled_on_a_gpu_as_on_the_cpu(device: torch.device) -> None:
     for theirs, ours in zip(there, atoms.settle(bins, codes, x), strict=True):
         assert theirs.device.type == device.type
         assert torch.equal(theirs.cpu(), ours)
+
+
+# Calls for which the host would wait for a GPU: they read a tensor's values, or copy to a device.
+_READS = {"item", "tolist", "cpu", "numpy", "__bool__", "__int__", "__float__", "nonzero", "masked_select"}
+_COPIES = {"tensor", "as_tensor"}
+# Places that read values of tensors of the CPU alone: file and function.
+_ON_THE_CPU = {("_checks.py", "check_offsets"), ("calibration.py", "rows"), ("atoms.py", "settle")}
+
+
+class _Waits(TorchFunctionMode):
+    """Counts the calls of the package for which the host would wait for a GPU, by file and function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count: Counter[tuple[str, str, str]] = Counter()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if self._waits(name, [*args, *kwargs.values()]):
+            frame = sys._getframe(1)
+            while "missdiff_fast" not in frame.f_code.co_filename and frame.f_back is not None:
+                frame = frame.f_back
+            place = frame.f_code.co_filename.rpartition("/")[2], frame.f_code.co_name
+            if place not in _ON_THE_CPU:
+                self.count[(name, *place)] += 1
+        return func(*args, **kwargs)
+
+    @staticmethod
+    def _waits(name: str, arguments: list[Any]) -> bool:
+        if name in ("__getitem__", "__setitem__"):  # a mask's number of cells; that of a scalar to set is not needed
+            index = arguments[1] if isinstance(arguments[1], tuple) else (arguments[1],)
+            masks = any(isinstance(i, Tensor) and i.dtype == torch.bool for i in index)
+            return masks and (name == "__getitem__" or isinstance(arguments[2], Tensor))
+        if name == "to":
+            return any(isinstance(argument, torch.device | str) for argument in arguments)
+        return name in _READS | _COPIES
+
+
+def _mixed_table(num_rows: int) -> pd.DataFrame:
+    """Numbers with and without atoms, few and many categories, and holes."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=num_rows)
+    table = pd.DataFrame(
+        {
+            "x": x,
+            "y": 2 * x + generator.normal(size=num_rows),
+            "paid": np.where(generator.random(num_rows) < 0.4, 0.0, generator.exponential(100, num_rows).round(1)),
+            "code": [f"c{i}" for i in (generator.random(num_rows) ** 2 * 300).astype(int)],
+            "sex": generator.choice(["f", "m"], num_rows),
+        }
+    )
+    return table.mask(generator.random(table.shape) < 0.2)
+
+
+@contextmanager
+def _no_waits(device: torch.device) -> Iterator[None]:
+    """Fails where the host waits for a GPU, and on the CPU where it would."""
+    if device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    else:
+        with _Waits() as waits:
+            yield
+        assert not waits.count
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"], indirect=True)
+def test_tiles_are_queued_without_waits(
+    monkeypatch: pytest.MonkeyPatch, native: ModuleType, device: torch.device
+) -> None:
+    monkeypatch.setitem(tiling.NATIVE_TILE, device.type, 1024)
+    # An answer that is late on a GPU, where asking for it begins with a copy.
+    if device.type == "cpu":
+        monkeypatch.setattr(sampling, "begin_check", lambda x, verb: lambda: None)
+    model = MissDiff(
+        steps=30, random_state=0, backend="native", device=device, settings={"blend.rows_per_feature": 1000}
+    )
+    method: Any = model.fit(_mixed_table(4000))._method
+    assert method.wide.layout.num_columns == method.wide.plain.num_columns + 1
+    assert method.atoms.layout.num_columns == method.wide.layout.num_columns + 1
+    assert method._blend is not None
+    numbers = []
+
+    def watched(items: Iterable[Any], begin: Callable[[Any], Callable[[], None]]) -> None:
+        """As `one_behind`; after the first tile, with which tensors are copied to the device once, nothing waits."""
+        items = iter(items)
+        finish = [begin(next(items))]
+        with _no_waits(device):
+            finish += [begin(item) for item in items]
+        for finished in finish:
+            finished()
+        numbers.append(len(finish))
+
+    monkeypatch.setattr("missdiff_fast.methods.column_states.one_behind", watched)
+    known = method.codec.encode(method.codec.read(_mixed_table(3 * 1024))).to(device)
+    method.impute(known, 0)
+    method.draw(unknown(len(known), known.layout, device), 0)
+    assert numbers == [3, 3]

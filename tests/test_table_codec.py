@@ -348,7 +348,7 @@ def test_progress_counts_the_columns(verbose: bool, disable: bool | None, monkey
         def update(self, columns: int = 1) -> None:
             self.done += columns
 
-    monkeypatch.setattr("missdiff_fast.table.progress.tqdm", Bar)
+    monkeypatch.setattr("missdiff_fast._progress.tqdm", Bar)
     codec = fit_codec(FRAME, verbose=verbose)
     cells = codec.read(FRAME, verbose=verbose)
     codec.fill(cells, through(codec, codec.encode(cells, verbose=verbose)), verbose=verbose)

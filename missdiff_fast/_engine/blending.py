@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,11 @@ class Blend:
     joint: JointNormal
     weight: Tensor
 
+    @cached_property
+    def _weights(self) -> list[float]:
+        """``weight`` on the host, for which a GPU is waited for once."""
+        return self.weight.tolist()
+
     def mix(self, table: EncodedTable, logits: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
         """Mix the network's results for some rows with those of the joint distribution.
 
@@ -55,7 +61,7 @@ class Blend:
         other = self.joint.predict(table)
         means = torch.lerp(means, other[:, :C], self.weight[:C])
         groups, first = [], 0
-        for size, weight in zip(layout.cardinalities, self.weight[C:].tolist(), strict=True):
+        for size, weight in zip(layout.cardinalities, self._weights[C:], strict=True):
             group = logits[:, first : first + size]
             if weight > 0:
                 theirs = other[:, C + first : C + first + size]

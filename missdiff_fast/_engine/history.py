@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 from torch import Tensor
-from tqdm import tqdm
 
-from missdiff_fast._process import hides_bar
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.errors import DivergedError
 from missdiff_fast.remedies import Adjust
 
@@ -72,7 +71,7 @@ class Progress:
 
     def __init__(self, history: History, name: str, steps: int, verbose: bool, first_step: int = 0) -> None:
         self._history, self._steps, self._done, self._first = history, steps, 0, first_step
-        self._bar = tqdm(total=steps, desc=name, unit="step", delay=2, disable=hides_bar(verbose))
+        self._bar = progress_bar(total=steps, desc=name, unit="step", verbose=verbose)
         self._running: Tensor | float = 0.0
 
     def __enter__(self) -> Progress:

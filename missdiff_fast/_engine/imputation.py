@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from missdiff_fast._engine.folds import shown_states
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import derive, make_key
 from missdiff_fast._engine.sampling import finite
 from missdiff_fast._engine.tiling import shrinking
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.diffusion.states import CLEAN, HIDDEN
 from missdiff_fast.table.encoded import EncodedTable
 
@@ -44,7 +44,7 @@ def one_pass(
         x = backend.perturb(piece, rows, states, ones, ones, key)
         return backend.mlp_predict(network, x, states, ones[:1])
 
-    with tqdm(total=len(table), desc="impute", unit="row", delay=2, disable=not verbose or None) as bar:
+    with progress_bar(total=len(table), desc="impute", unit="row", verbose=verbose) as bar:
         tiles = shrinking(table, backend.tile(network, table.device), work)
         for start, stop, prediction in finite(tiles, "imputed", bar):
             yield start, stop, prediction[:, C:D], prediction[:, D:]

@@ -50,10 +50,10 @@ class JointDraws:
         C = table.layout.num_continuous
         numbers = table.continuous.isnan() & ~self.columns[:C]
         categories = (table.codes < 0) & ~self.columns[C:]
-        return EncodedTable(
+        return table.with_cells(
             torch.where(numbers, scores.to(table.continuous), table.continuous),
             torch.where(categories, codes.to(table.codes), table.codes),
-            table.layout,
+            None,
         )
 
     def fill(
@@ -74,7 +74,7 @@ class JointDraws:
         continuous, codes = table.continuous.clone(), table.codes.clone()
         numbers, categories = self.columns[:C].nonzero()[:, 0], self.columns[C:].nonzero()[:, 0]
         continuous[:, numbers], codes[:, categories] = drawn.continuous[:, numbers], drawn.codes[:, categories]
-        return EncodedTable(continuous, codes, table.layout)
+        return table.with_cells(continuous, codes, None)
 
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name, for a model file."""

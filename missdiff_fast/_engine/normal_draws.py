@@ -147,7 +147,7 @@ class NormalDraws:
                 own, rows = index[begin:end], torch.nn.functional.pad(index[begin:end], (0, size - (end - begin)))
                 new = self._drawn(piece, factors, backend, make_keys(seed, 2 * sweeps, table.device), first_row + rows)
                 continuous[own], codes[own] = new.continuous[: end - begin], new.codes[: end - begin]
-        return EncodedTable(continuous, codes, layout)
+        return table.with_cells(continuous, codes, None)
 
     def _drawn(
         self, table: EncodedTable, factors: _Factors, backend: Backend, keys: Tensor, rows: Tensor
@@ -162,7 +162,7 @@ class NormalDraws:
         centre, noise = chain.sweep_apart(factors, uniform, normal)
         numbers = (centre + self.scale * noise).to(table.continuous.dtype)
         continuous = torch.where(table.continuous.isnan(), numbers, table.continuous)
-        return EncodedTable(continuous, torch.where(table.codes < 0, chain.codes, table.codes), table.layout)
+        return table.with_cells(continuous, torch.where(table.codes < 0, chain.codes, table.codes), None)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from missdiff_fast._engine.device import to_host
 from missdiff_fast._engine.protocols import Backend
 from missdiff_fast._engine.random import make_keys
 from missdiff_fast._engine.tiling import shrinking
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.config import SolverConfig
 from missdiff_fast.diffusion.schedule import karras_sigmas
 from missdiff_fast.diffusion.solver import dpm_solver_2m
@@ -86,7 +87,7 @@ def draw(
             network, x, states, known.offsets, levels, coefficients, rows, keys[1:-1], precision=solver.precision
         )
 
-    with tqdm(total=len(known), desc=desc, unit="row", delay=2, disable=None if verbose else True) as bar:
+    with progress_bar(total=len(known), desc=desc, unit="row", verbose=verbose) as bar:
         tiles = shrinking(known, backend.tile(network, device), work, first_row=first_row)
         for start, stop, x in finite(tiles, "drew", bar):
             if solver.draw_categories:
@@ -183,15 +184,15 @@ def _start(
     return torch.where(known[:, groups], clean, noise)
 
 
-def most_probable(groups: Tensor, layout: Layout, backend: Backend) -> Tensor:
+def most_probable(groups: Tensor, offsets: Tensor, backend: Backend) -> Tensor:
     """The code of the largest entry of each one-hot group; of equal ones, the first.
 
     Parameters
     ----------
     groups : Tensor
         Logits, probabilities or one-hot columns, ``[B, D - C]``.
-    layout : Layout
-        Of the whole row.
+    offsets : Tensor
+        The first column of each group and the end of the last, on the same device, int64 ``[K + 1]``.
     backend : Backend
         The ops, the network's passes and the training step.
 
@@ -200,7 +201,6 @@ def most_probable(groups: Tensor, layout: Layout, backend: Backend) -> Tensor:
     Tensor
         int16 ``[B, K]``.
     """
-    offsets = layout.offsets(groups.device) - layout.num_continuous
     nothing = torch.empty(0, dtype=groups.dtype, device=groups.device)
     return backend.decode(groups, offsets, nothing, offsets.new_zeros(1))[1]
 
@@ -223,13 +223,14 @@ def fill(
     """
     C = table.layout.num_continuous
     continuous, codes = torch.empty_like(table.continuous), torch.empty_like(table.codes)
+    offsets = table.offsets - C
     for start, stop, x in draw(network, table, solver, backend, seed, hidden=hidden, verbose=verbose, desc=desc):
         continuous[start:stop] = x[:, :C]
-        codes[start:stop] = most_probable(x[:, C:], table.layout, backend)
+        codes[start:stop] = most_probable(x[:, C:], offsets, backend)
     _settle(continuous, codes, table)
     continuous = torch.where(torch.isnan(table.continuous), continuous, table.continuous)
     values = None if table.values is None else _look_up(continuous, table.continuous, table.values)
-    filled = EncodedTable(continuous, torch.where(table.codes < 0, codes, table.codes), table.layout, values)
+    filled = table.with_cells(continuous, torch.where(table.codes < 0, codes, table.codes), values)
     return filled if hidden is None else filled.without(hidden)
 
 

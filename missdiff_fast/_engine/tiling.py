@@ -50,7 +50,7 @@ def _cut(table: EncodedTable, start: int, stop: int) -> EncodedTable:
     continuous = padded(piece.continuous, *(end.continuous for end in ends))
     codes = padded(piece.codes, *(end.codes for end in ends))
     values = None if piece.values is None else padded(piece.values, *(end.continuous for end in ends))
-    return EncodedTable(continuous, codes, table.layout, values)
+    return table.with_cells(continuous, codes, values)
 
 
 def _out_of_memory_count(device: torch.device) -> int:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from missdiff_fast._checks import check_count
 from missdiff_fast._engine.random import derive
-from missdiff_fast._process import hides_bar
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 
@@ -52,7 +51,7 @@ class ChainedImputer(Imputer):
         self.rounds_, previous = 0, None
         # A single column has no predictors, so the guess stands.
         rounds = self.max_rounds if len(self._blocks) > 1 and holes else 0
-        bar = tqdm(total=rounds * len(holes), desc="chained equations", unit="column", delay=2, disable=self._quiet)
+        bar = progress_bar(total=rounds * len(holes), desc="chained equations", unit="column", verbose=self.verbose)
         with bar:
             for turn in range(rounds):
                 new, models = self._completed.copy(), {}
@@ -82,10 +81,6 @@ class ChainedImputer(Imputer):
                 for j in holes:
                     self._predict(self._models[j], filled, j, missing[:, j])
         return self._as_cells(filled)
-
-    @property
-    def _quiet(self) -> bool | None:
-        return hides_bar(self.verbose)
 
     def _missing(self, matrix: np.ndarray) -> np.ndarray:
         """Mask of the missing cells of the table's columns: bool ``[N, J]``."""

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import derive, seeded
-from missdiff_fast._process import hides_bar
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite, epoch
@@ -126,7 +125,7 @@ class CSDITImputer(Imputer):
         scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, gamma=0.1)
         share = alphas_cumprod(self._betas).to(device)
         signal, spread = share.sqrt().float()[:, None], (1 - share).sqrt().float()[:, None]
-        for _ in tqdm(range(self.epochs), desc="CSDI_T", unit="epoch", delay=2, disable=hides_bar(self.verbose)):
+        for _ in progress_bar(range(self.epochs), desc="CSDI_T", unit="epoch", verbose=self.verbose):
             for rows in epoch(len(x), self.batch_size, order):
                 batch, seen = x[rows.to(device)], observed[rows.to(device)]
                 asked = hide_some(seen, self.hidden_share, draws)[:, groups].float()
@@ -151,7 +150,7 @@ class CSDITImputer(Imputer):
         known = observed[:, self._encoding.layout.groups(device)].float()
         draws = torch.Generator(device).manual_seed(derive(self._seed, "fill"))
         holes = (~observed.all(1)).nonzero()[:, 0]
-        bar = tqdm(total=len(holes), desc="CSDI_T", unit="row", delay=2, disable=hides_bar(self.verbose))
+        bar = progress_bar(total=len(holes), desc="CSDI_T", unit="row", verbose=self.verbose)
         with bar:
             for rows in holes.split(self.tile) if len(holes) else ():
                 drawn = [self._draw(x[rows], known[rows], draws) for _ in range(self.num_draws)]

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from tqdm import tqdm
 
 from missdiff_fast._checks import check_count, check_positive
 from missdiff_fast._engine.device import resolve_device
 from missdiff_fast._engine.random import derive, seeded
 from missdiff_fast._engine.training import batches
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.baselines._encoding import EncodedCells, Encoder
 from missdiff_fast.baselines._imputer import Imputer
 from missdiff_fast.baselines._training import check_finite
@@ -93,7 +93,7 @@ class GAINImputer(Imputer):
         optimizers = [torch.optim.Adam(net.parameters(), lr=self.learning_rate, fused=True) for net in nets]
         draws = torch.Generator(device).manual_seed(derive(seed, "noise"))
         order = batches(len(cells), self.batch_size, torch.Generator().manual_seed(derive(seed, "batches")))
-        bar = tqdm(range(self.iterations), desc="GAIN", unit="step", delay=2, disable=None if self.verbose else True)
+        bar = progress_bar(range(self.iterations), desc="GAIN", unit="step", verbose=self.verbose)
         for _ in bar:
             rows = next(order).to(device)
             x_batch, m = x[rows], mask[rows]

@@ -36,6 +36,7 @@ from missdiff_fast._engine.refinement import MIN_ROWS_TO_HOLD_OUT, Networks, run
 from missdiff_fast._engine.refits import bootstrap, refit
 from missdiff_fast._engine.sampling import draw, most_probable
 from missdiff_fast._engine.tiling import TILE, tiles
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.config import Config, SolverConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.diffusion.process import Process, variance_exploding
@@ -281,6 +282,7 @@ class ColumnStates(Method):
         codes, means = empty_codes(table), torch.empty((len(table), table.layout.num_continuous))
         atoms = torch.empty(means.shape, dtype=torch.int32) if self.atoms.layout != self.atoms.plain else None
         results = [means, codes] if atoms is None else [means, codes, atoms]
+        offsets = self._offsets - self.atoms.layout.num_continuous
 
         def store(tile: slice, found: Callable[[], tuple[Tensor, ...]]) -> None:
             for result, own in zip(results, found(), strict=True):
@@ -288,7 +290,7 @@ class ColumnStates(Method):
 
         def begin(part: tuple[int, int, Tensor, Tensor]) -> Callable[[], None]:
             a, b, logits, mean = part
-            best = most_probable(logits, self.atoms.layout, self.backend)
+            best = most_probable(logits, offsets, self.backend)
             found = [mean, self.wide.most_probable(best, logits)]
             if atoms is not None:
                 found.append(self.atoms.sure(logits))
@@ -326,7 +328,7 @@ class ColumnStates(Method):
         process = variance_exploding(*_BOUND_LEVELS)
         bounds = torch.empty(len(table), dtype=torch.float64)
         total = -(-len(table) // TILE) * len(process)
-        with tqdm(total=total, desc="score", unit="step", delay=2, disable=None if verbose else True) as bar:
+        with progress_bar(total=total, desc="score", unit="step", verbose=verbose) as bar:
             for start, stop, piece in tiles(table, TILE):
                 bounds[start:stop] = self._bound(piece, start, process, seed, bar)[: stop - start].cpu()
         return bounds

@@ -18,7 +18,7 @@ from missdiff_fast.config import PaperConfig
 from missdiff_fast.diffusion.likelihood import evidence_bound
 from missdiff_fast.methods.base import Method, empty_codes, part
 from missdiff_fast.methods.noise_model import NoiseModel
-from missdiff_fast.methods.noise_sampling import chains, encode_clean, progress_bar
+from missdiff_fast.methods.noise_sampling import chains, chains_bar, encode_clean
 from missdiff_fast.methods.noise_training import NoiseStepper
 from missdiff_fast.table import Codec, EncodedTable
 from missdiff_fast.table.min_max import MinMax, check_near
@@ -115,7 +115,7 @@ class NoisePrediction(Method):
         model, size = self._model, self._model.tile.rows
         bounds, T = torch.empty(len(table), dtype=torch.float64), len(model.process)
         keys, levels = make_keys(derive(seed, "bound"), T, self.device), model.levels
-        with progress_bar(model, len(table), 1, verbose, "score") as bar:
+        with chains_bar(model, len(table), 1, verbose, "score") as bar:
             for start, stop, piece in tiles(table, size):
                 rows, observed, x0 = encode_clean(model, piece, start, self.backend)
                 errors = torch.empty((size, T), dtype=torch.float64, device=self.device)
@@ -155,9 +155,10 @@ class NoisePrediction(Method):
         """Decode encoded rows, ``[stop - start, D]`` each."""
         min_max = self._model.min_max
         values, codes = torch.empty((len(table), table.layout.num_continuous)), empty_codes(table)
+        offsets = min_max.layout.offsets(self.device) - min_max.layout.num_continuous
         for start, stop, x in pieces:
             values[start:stop] = min_max.values(x)
-            codes[start:stop] = most_probable(min_max.categories(x), min_max.layout, self.backend)
+            codes[start:stop] = most_probable(min_max.categories(x), offsets, self.backend)
         return self.codec.decode_means(values, codes)
 
     def _draw_seeds(self, seed: int) -> list[int]:

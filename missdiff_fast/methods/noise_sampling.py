@@ -12,6 +12,7 @@ from missdiff_fast._engine.backend import Backend
 from missdiff_fast._engine.random import derive, make_key, make_keys
 from missdiff_fast._engine.sampling import check_finite
 from missdiff_fast._engine.tiling import shrinking
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.diffusion.states import CLEAN, NOISY
 from missdiff_fast.methods.noise_model import NoiseModel
 from missdiff_fast.table.encoded import EncodedTable
@@ -63,7 +64,7 @@ def chains(
     """
     at_once = model.chains_at_once
     groups = [seeds[i : i + at_once] for i in range(0, len(seeds), at_once)]
-    with progress_bar(model, first_row % model.tile.rows + len(known), len(seeds), verbose, desc) as bar:
+    with chains_bar(model, first_row % model.tile.rows + len(known), len(seeds), verbose, desc) as bar:
 
         def work(start: int, piece: EncodedTable) -> Tensor:
             return torch.cat([_chain(model, piece, start, group, backend, autocast, bar) for group in groups])
@@ -120,7 +121,7 @@ def encode_clean(model: NoiseModel, piece: EncodedTable, start: int, backend: Ba
     return inside + start, observed[:, model.min_max.layout.groups(model.device)], x0
 
 
-def progress_bar(model: NoiseModel, rows: int, chains: int, verbose: bool, desc: str) -> tqdm:
+def chains_bar(model: NoiseModel, rows: int, chains: int, verbose: bool, desc: str) -> tqdm:
     """A bar over the steps of all tiles and chains."""
     total = -(-rows // model.tile.rows) * chains * len(model.process)
-    return tqdm(total=total, desc=desc, unit="step", delay=2, disable=None if verbose else True)
+    return progress_bar(total=total, desc=desc, unit="step", verbose=verbose)

@@ -99,6 +99,7 @@ class Denoiser(nn.Module):
     frequency: Tensor
     variance: Tensor
     groups: Tensor
+    offsets: Tensor
 
     def __init__(self, layout: Layout, width: int = 96, blocks: int = 3, embedding: int = 64) -> None:
         super().__init__()
@@ -108,6 +109,7 @@ class Denoiser(nn.Module):
         self.register_buffer("variance", encoded_variance(layout), persistent=False)
         self.register_buffer("frequency", frequency, persistent=False)
         self.register_buffer("groups", layout.groups(), persistent=False)
+        self.register_buffer("offsets", layout.offsets(), persistent=False)  # which the native passes read
         self.inputs = nn.Linear(D + 2 * layout.num_columns, width)
         self.level = nn.Sequential(nn.Linear(embedding, width), nn.SiLU(), nn.Linear(width, width))
         self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))

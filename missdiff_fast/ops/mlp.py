@@ -239,7 +239,7 @@ def _check_network(network: Denoiser, x: Tensor, states: Tensor) -> Tensor:
     check_tensor("x", x, (torch.float32,), (None, layout.width))
     check_tensor("states", states, (torch.uint8,), (x.shape[0], layout.num_columns))
     refuse_gradients("the network's native pass", {"x": x})
-    return layout.offsets(x.device)
+    return network.offsets
 
 
 def _packed(network: Denoiser, precision: str) -> tuple[Tensor, int]:

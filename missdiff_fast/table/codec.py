@@ -259,7 +259,7 @@ class Codec:
             return table
         everything = -torch.inf, torch.inf
         low, high = table.values.new_tensor([everything if ends is None else ends for ends in usual]).T
-        return EncodedTable(table.continuous, table.codes, table.layout, table.values.clamp(low, high))
+        return table.with_cells(table.continuous, table.codes, table.values.clamp(low, high))
 
     def decode_means(
         self, values: Tensor, codes: Tensor, exact: Tensor | None = None, *, outliers: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 import torch
 from torch import Tensor
@@ -151,17 +151,27 @@ class EncodedTable:
         The order of the columns.
     values : Tensor, optional
         The standardised raw values that the scores stand for, same shape and dtype as ``continuous``.
+    known_offsets : Tensor, optional
+        ``offsets`` of a table of the same columns on the same device, which `with_cells` hands on. Without them they
+        are copied to the device, for which the host waits.
+
+    Attributes
+    ----------
+    offsets : Tensor
+        `Layout.offsets` on the table's device, int64 ``[K + 1]``.
     """
 
     continuous: Tensor  # [N, C]
     codes: Tensor  # [N, K] int16
     layout: Layout
     values: Tensor | None = None  # [N, C]
-    offsets: Tensor = field(init=False, repr=False)  # `Layout.offsets` on the table's device, int64 [K + 1]
+    known_offsets: InitVar[Tensor | None] = field(default=None, kw_only=True)
+    offsets: Tensor = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known_offsets: Tensor | None) -> None:
         # Not a cached property: before Python 3.12 that takes a lock, which torch.compile cannot trace.
-        object.__setattr__(self, "offsets", self.layout.offsets(self.device))
+        offsets = self.layout.offsets(self.device) if known_offsets is None else known_offsets
+        object.__setattr__(self, "offsets", offsets)
 
     def __len__(self) -> int:
         return self.continuous.shape[0]
@@ -187,6 +197,10 @@ class EncodedTable:
         values = None if self.values is None else self.values.to(device)
         return EncodedTable(self.continuous.to(device), self.codes.to(device), self.layout, values)
 
+    def with_cells(self, continuous: Tensor, codes: Tensor, values: Tensor | None) -> EncodedTable:
+        """Other cells of the same columns on the same device: a GPU is not waited for."""
+        return EncodedTable(continuous, codes, self.layout, values, known_offsets=self.offsets)
+
     def leading(self, layout: Layout) -> EncodedTable:
         """The first continuous and the first categorical columns, those of ``layout``."""
         C, K = layout.num_continuous, layout.num_categorical
@@ -196,14 +210,13 @@ class EncodedTable:
     def without(self, cells: Tensor) -> EncodedTable:
         """This table with some cells missing, bool ``[N, J]``."""
         numbers, codes = cells.split([self.layout.num_continuous, self.layout.num_categorical], 1)
-        return EncodedTable(
+        return self.with_cells(
             self.continuous.masked_fill(numbers, torch.nan),
             self.codes.masked_fill(codes, MISSING_CODE),
-            self.layout,
             None if self.values is None else self.values.masked_fill(numbers, torch.nan),
         )
 
     def rows(self, index: Tensor | slice) -> EncodedTable:
         """Some of the rows, by int64 index or slice."""
         values = None if self.values is None else self.values[index]
-        return EncodedTable(self.continuous[index], self.codes[index], self.layout, values)
+        return self.with_cells(self.continuous[index], self.codes[index], values)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Do
 from missdiff_fast.table.cells import ColumnCells
@@ -18,7 +19,6 @@ from missdiff_fast.table.codec_ops import CodecOps
 from missdiff_fast.table.columns import BLOCK, Categorical, Continuous, are_whole
 from missdiff_fast.table.dtypes import NUMBERS, as_series
 from missdiff_fast.table.encoded import MISSING_CODE, EncodedTable, Layout
-from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Name, Schema
 from missdiff_fast.table.table_cells import TableCells
 from missdiff_fast.table.threads import in_threads
@@ -92,7 +92,7 @@ def encode_table(
         return []
 
     unseen: list[_Unseen] = []
-    with column_bar(len(schema), "encoding columns", verbose) as bar:
+    with progress_bar(total=len(schema), desc="encoding columns", unit="column", verbose=verbose) as bar:
         pieces = chunks(schema)
         threads = torch.get_num_threads() if ops.columns_in_threads else 1
         for chunk, told in zip(pieces, in_threads(encode, pieces, rows, threads), strict=True):

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.errors import DataError
 from missdiff_fast.remedies import Convert, Do
 from missdiff_fast.table.cells import ColumnCells
 from missdiff_fast.table.censored import Censored
 from missdiff_fast.table.dtypes import NUMBERS, Dtype, as_frame, as_series, restore
-from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Schema
 from missdiff_fast.table.strings import factorize
 from missdiff_fast.table.table_cells import TableCells
@@ -43,7 +43,7 @@ def fill_table(cells: TableCells, filled: pd.DataFrame, schema: Schema, *, verbo
             return error
 
     columns, errors = dict[Name, pd.Series](), list[ValueError]()
-    with column_bar(len(names), "filling columns", verbose) as bar:
+    with progress_bar(total=len(names), desc="filling columns", unit="column", verbose=verbose) as bar:
         for name, column in zip(names, in_threads(fill, names, len(frame)), strict=True):
             if isinstance(column, ValueError):
                 errors.append(column)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.errors import argument_error
 from missdiff_fast.table.cells import ColumnCells, RefusedError
 from missdiff_fast.table.columns import Categorical, Coder, Constant, Continuous, are_whole
@@ -15,7 +16,6 @@ from missdiff_fast.table.dtypes import NUMBERS, Dtype, dtype_to_json, with_plain
 from missdiff_fast.table.identifiers import differ, is_identifier, warn_of_identifiers
 from missdiff_fast.table.limit_reading import decimal_of
 from missdiff_fast.table.odd_texts import MOST_NAMED, listed, texts_among_numbers
-from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema
 from missdiff_fast.table.table_cells import TableCells
 from missdiff_fast.table.threads import in_threads
@@ -47,7 +47,7 @@ def learn_columns(cells: TableCells, *, max_categories: int, verbose: bool = Fal
             return refused
 
     refusals, columns, coders, identifiers = Refusals(), list[Column](), list[Coder](), list[Name]()
-    with column_bar(len(names), "learning columns", verbose) as bar:
+    with progress_bar(total=len(names), desc="learning columns", unit="column", verbose=verbose) as bar:
         for name, learnt in zip(names, in_threads(learn, names, len(cells)), strict=True):
             if isinstance(learnt, RefusedError):
                 refusals.add(name, learnt)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.errors import DataError, DataTypeError, argument_error
 from missdiff_fast.remedies import Convert, Do, Drop
 from missdiff_fast.table.cells import ColumnCells, Markers, RefusedError
@@ -18,7 +19,6 @@ from missdiff_fast.table.limit_reading import Limits, decimal_of
 from missdiff_fast.table.limits import is_limit
 from missdiff_fast.table.literals import read_numbers
 from missdiff_fast.table.objects import is_mixed
-from missdiff_fast.table.progress import column_bar
 from missdiff_fast.table.reading import read_cells
 from missdiff_fast.table.schema import Column, Name, Refusals, Schema, as_names, check_frame
 from missdiff_fast.table.threads import in_threads
@@ -220,7 +220,7 @@ def _read_columns(
             return refused
 
     found, refused = dict[Name, ColumnCells](), dict[Name, RefusedError]()
-    with column_bar(len(columns), "reading columns", verbose) as bar:
+    with progress_bar(total=len(columns), desc="reading columns", unit="column", verbose=verbose) as bar:
         for name, result in zip(columns, in_threads(attempt, list(columns), rows), strict=True):
             if isinstance(result, RefusedError):
                 refused[name] = result

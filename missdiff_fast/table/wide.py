@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -38,6 +38,7 @@ class _Column:
     entry: Tensor
     place: Tensor
     share: Tensor
+    _copies: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -70,14 +71,20 @@ class _Column:
             within -= torch.zeros(size, dtype=torch.float64).index_add(0, index, self.share).log()[index]
         return torch.where(self.place > 0, within, 0.0).float()
 
+    def _on(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """``entry``, ``place`` and ``within`` on a device, to which they are copied once: int64 and float32."""
+        if device not in self._copies:
+            self._copies[device] = self.entry.long().to(device), self.place.long().to(device), self.within.to(device)
+        return self._copies[device]
+
     def log_chances(self, entries: Tensor, places: Tensor) -> Tensor:
         """The log probability of each category from the logits of entries and places: ``[B, V]``.
 
         An entry has its probability. A group's is shared out among its categories by their shares in training, times
         how much likelier than in training the model finds the place.
         """
-        entry, place = self.entry.long().to(entries.device), self.place.long().to(entries.device)
-        likelier = torch.log_softmax(places, 1)[:, place].masked_fill(place == 0, 0.0) + self.within.to(entries.device)
+        entry, place, within = self._on(entries.device)
+        likelier = torch.log_softmax(places, 1)[:, place].masked_fill(place == 0, 0.0) + within
         total = torch.full_like(entries, -torch.inf).scatter_reduce(
             1, entry.expand_as(likelier), likelier, "amax", include_self=False
         )

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from missdiff_fast._engine.history import History
 from missdiff_fast._engine.random import derive
 from missdiff_fast._engine.steppers import WeightAverage
-from missdiff_fast._process import hides_bar
+from missdiff_fast._progress import progress_bar
 from missdiff_fast.baselines._training import epoch
 from missdiff_fast.baselines.stasy import self_paced
 from missdiff_fast.baselines.stasy.sde import START, VESDE, random_signs
@@ -55,7 +54,7 @@ def train_phase(
     first = history.step[-1] if history.step else 0
     step = 0
     network.train()
-    with tqdm(total=phase.epochs, desc=phase.name, unit="epoch", delay=2, disable=hides_bar(not quiet)) as bar:
+    with progress_bar(total=phase.epochs, desc=phase.name, unit="epoch", verbose=not quiet) as bar:
         for turn in range(1, phase.epochs + 1):
             total, batches = torch.zeros((), device=x.device), 0
             for rows in epoch(len(x), phase.batch_size, order):
@@ -91,7 +90,7 @@ def unlikely(network: nn.Module, sde: VESDE, x: Tensor, num_probes: int, seed: i
     draws = torch.Generator(x.device).manual_seed(derive(seed, "probe"))
     found = []
     network.requires_grad_(False)
-    for part in tqdm(x.split(_TILE), desc="likelihood", unit="tile", delay=2, disable=hides_bar(not quiet)):
+    for part in progress_bar(x.split(_TILE), desc="likelihood", unit="tile", verbose=not quiet):
         probes = random_signs((num_probes, *part.shape), draws)
         found.append(sde.log_likelihood(network, part, probes))
     network.requires_grad_(True)
