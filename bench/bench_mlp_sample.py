@@ -2,7 +2,7 @@
 
 On a card all rows are drawn, none of them known, by networks of two widths: natively in bfloat16, as models draw, and
 in PyTorch by tiles or all rows at once, called or replayed as a CUDA graph, in each precision. "native layers" is
-`missdiff_fast.ops.mlp_layers`, which a wide network could be drawn by: ours too, and no rival.
+`mlp_layers`, which a wide network could be drawn by: ours too, and no rival.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import pytest
 import torch
 from card import CardRun
 from clock import NATIVE, PRECISIONS, Function, capture, hold, precision, relative_error
+from mlp_layers import TILE as CARD_TILE
+from mlp_layers import sample_by_layers
 from plain import PlainBackend, make_network, make_networks
 from roofline import Products, forward_sizes
 from timing import IMPLEMENTATIONS as USUAL
@@ -34,8 +36,6 @@ from missdiff_fast.diffusion.solver import dpm_solver_2m
 from missdiff_fast.diffusion.states import NOISY
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.ops import reference
-from missdiff_fast.ops.mlp_layers import TILE as CARD_TILE
-from missdiff_fast.ops.mlp_layers import sample_by_layers
 
 IMPLEMENTATIONS = [*USUAL, "sgemm"]
 ROWS = 8 * TILE

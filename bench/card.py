@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from functools import cached_property
@@ -39,6 +40,8 @@ class CardRun:
         stored = store.read(path).get("full") if resume and path else None
         self.pending: list[str] | None = stored["pending"] if stored else None
         self._stored = stored
+        # What has failed is told by the thread that watches for kernels that do not end, too.
+        self._telling = threading.RLock()
 
     native: dict[str, Function]
 
@@ -109,16 +112,18 @@ class CardRun:
 
     def finish(self, name: str, trace: str | None) -> None:
         """A benchmark has passed, or failed with a traceback."""
-        if trace is not None:
-            self.found["failed"][name] = trace[-3000:]
-        if name in self.found["pending"]:
-            self.found["pending"].remove(name)
-        self.save()
+        with self._telling:
+            if trace is not None:
+                self.found["failed"][name] = trace[-3000:]
+            if name in self.found["pending"]:
+                self.found["pending"].remove(name)
+            self.save()
 
     def lose(self, name: str, file: str, trace: str) -> None:
         """A benchmark of a file has made the device unusable for this process, or does not end."""
-        self.found["lost"] = sorted({*self.found["lost"], file})
-        self.finish(name, trace)
+        with self._telling:
+            self.found["lost"] = sorted({*self.found["lost"], file})
+            self.finish(name, trace)
 
     def lost(self) -> bool:
         """Whether an error has made the device unusable for this process."""

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -258,6 +259,36 @@ def test_a_card_lost_to_a_benchmark_costs_no_other(tmp_path: Path, native: Modul
     assert done.stdout.index("bench_step[native-step]") < done.stdout.index("bench_perturb[eager]")
 
 
+def test_what_two_threads_tell_is_stored_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that watches for kernels that do not end waits for a file that is being written."""
+    card, store = load("card"), load("store")
+    run = card.CardRun(CPU, 64, 60.0, tmp_path / "ops.json", resume=False)
+    run.found["pending"] = ["first", "second"]
+    began, go_on, written = threading.Event(), threading.Event(), []
+
+    def write(path: Path, parts: Any) -> None:
+        written.append((sorted(parts["full"]["failed"]), list(parts["full"]["pending"])))
+        began.set()
+        go_on.wait(10)
+        written.append(sorted(parts["full"]["failed"]))
+
+    monkeypatch.setattr(store, "write", write)
+    threads = [
+        threading.Thread(target=run.finish, args=("first", "wrong")),
+        threading.Thread(target=run.lose, args=("second", "bench_step", "did not end")),
+    ]
+    threads[0].start()
+    assert began.wait(10)
+    threads[1].start()
+    threads[1].join(0.2)
+    assert run.found["lost"] == []
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert written == [(["first"], ["second"]), ["first"], (["first", "second"], []), ["first", "second"]]
+    assert run.found["lost"] == ["bench_step"]
+
+
 def test_no_time_is_stored_of_an_op_that_is_wrong(tmp_path: Path, native: ModuleType) -> None:
     """With a reference that is off, every benchmark of the op fails before it is timed, and its failure is stored."""
     (tmp_path / "spoilt.py").write_text(
@@ -424,7 +455,7 @@ def test_fidelity_is_that_of_sdmetrics(strength: float) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("uniform", "perturb", "masked_loss", "masked_noise_loss", "step", "decode"),
+        *("uniform", "perturb", "masked_loss", "masked_noise_loss", "step", "encode", "decode"),
         *("mlp_predict", "mlp_sample", "mlp_train_step"),
     ],
 )

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 from batches import LAYOUTS
+from benchmarks import bench_on_the_path, load  # noqa: F401
 from test_mlp_sample import Call, example
 from tolerances import assert_close
 from torch import Tensor
@@ -15,12 +16,11 @@ from torch import Tensor
 from missdiff_fast.diffusion.states import HIDDEN
 from missdiff_fast.networks import Denoiser
 from missdiff_fast.ops import reference
-from missdiff_fast.ops.mlp_layers import sample_by_layers
 from missdiff_fast.table.encoded import Layout
 
 
 def drawn(call: Call, precision: str = "float32", tile: int = 32) -> Tensor:
-    return sample_by_layers(*vars(call).values(), precision=precision, tile=tile)
+    return load("mlp_layers").sample_by_layers(*vars(call).values(), precision=precision, tile=tile)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])

@@ -29,7 +29,7 @@ from missdiff_fast.ops import mlp_train_steps as persistent
 from missdiff_fast.ops import reference
 
 PRECISIONS = {"bfloat16": 2e-2, "float32": 1e-4}  # with the greatest relative error of a pass in each
-WIDTHS = (96, 40)
+WIDTHS = (96, 40, 200)  # narrow networks, and a wide one, whose kernel is another
 
 Case = Callable[[Batch, torch.device], None]
 
@@ -95,6 +95,15 @@ def step(batch: Batch, device: torch.device) -> None:
             assert_close("step", result.cpu(), wanted)
 
 
+def encode(batch: Batch, device: torch.device) -> None:
+    """Cells that are keys, and others between and beyond them."""
+    cells, keys = batch.rows.double() % 50, torch.arange(1, 48, 2).double()
+    ends = torch.linspace(0, 1, len(keys) + 1, dtype=torch.float64)
+    arguments = cells, keys, ends, torch.special.ndtri(ends[1:-1]).float()
+    there = ops.encode(*(tensor.to(device) for tensor in arguments), 1000)
+    assert_close("encode", there.cpu(), reference.encode(*arguments, 1000))
+
+
 def decode(batch: Batch, device: torch.device) -> None:
     layout = batch.table.layout
     x = make_prediction(len(batch.rows), layout.width)
@@ -142,10 +151,16 @@ def mlp_sample(batch: Batch, device: torch.device) -> None:
 
 
 def many_rows(batch: Batch, device: torch.device) -> None:
-    """So many that blocks have several warps, which share a ring of weights; rows of them as they are by themselves."""
+    """So many that blocks have several warps, which share weights; rows of them as they are by themselves."""
+    for width, precision, rows in ((40, "bfloat16", 32), (96, "float32", 32), (200, "bfloat16", 64)):
+        _many_rows(batch, device, width, precision, rows)
+
+
+def _many_rows(batch: Batch, device: torch.device, width: int, precision: str, rows: int) -> None:
+    """At least so many rows for each multiprocessor."""
     processors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
-    many = batch.rows.repeat(2 * 16 * processors // len(batch.rows) + 1)
-    network = _network(batch, WIDTHS[1]).to(device)
+    many = batch.rows.repeat(rows * processors // len(batch.rows) + 1)
+    network = _network(batch, width).to(device)
     x, states = (
         make_prediction(len(many), batch.table.layout.width),
         batch.states.repeat(len(many) // len(batch.rows), 1),
@@ -154,7 +169,8 @@ def many_rows(batch: Batch, device: torch.device) -> None:
     rest = batch.table.layout.offsets(), levels, torch.tensor([[0.5, 0.5, 0.0, 0.3]])
     there = [tensor.to(device) for tensor in (x, states, *rest, many, keys)]
     few = [*(tensor[:20] for tensor in there[:2]), *there[2:5], there[5][:20], there[6]]
-    assert torch.equal(ops.mlp_sample(network, *there)[:20], ops.mlp_sample(network, *few))
+    found, alone = (ops.mlp_sample(network, *arguments, precision=precision) for arguments in (there, few))
+    assert torch.equal(found[:20], alone)
 
 
 def mlp_train_step(batch: Batch, device: torch.device) -> None:
@@ -195,7 +211,7 @@ def mlp_train_steps(batch: Batch, device: torch.device) -> None:
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
-        uniform, perturb, masked_loss, masked_noise_loss, step, decode, mlp_predict, mlp_sample, many_rows,
+        uniform, perturb, masked_loss, masked_noise_loss, step, encode, decode, mlp_predict, mlp_sample, many_rows,
         mlp_train_step, mlp_train_steps,
     )
 }  # fmt: skip

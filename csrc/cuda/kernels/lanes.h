@@ -1,5 +1,6 @@
 // Warp-level code that also runs on the host. A PerLane holds one value per lane, and MISSDIFF_LANES loops over lanes:
-// on the device one value and one iteration per thread, on the host 32 of both.
+// on the device one value and one iteration per thread, on the host 32 of both. MISSDIFF_WARPS and MISSDIFF_THREADS
+// loop over a block's warps and threads alike.
 #pragma once
 
 #include "grid.h"
@@ -22,6 +23,8 @@ struct PerLane {
 };
 
 #define MISSDIFF_LANES(lane) for (int lane = static_cast<int>(threadIdx.x) % kLanes, turn = 1; turn; turn = 0)
+#define MISSDIFF_WARPS(warp, count) for (int warp = static_cast<int>(threadIdx.x) / kLanes, call = 1; call; call = 0)
+#define MISSDIFF_THREADS(thread) for (int thread = static_cast<int>(threadIdx.x), turn = 1; turn; turn = 0)
 
 #else
 
@@ -33,6 +36,9 @@ struct PerLane {
 };
 
 #define MISSDIFF_LANES(lane) for (int lane = 0; lane < kLanes; ++lane)
+// The last first: what a warp or a thread reads of an earlier one without a barrier is not there yet.
+#define MISSDIFF_WARPS(warp, count) for (int warp = (count) - 1; warp >= 0; --warp)
+#define MISSDIFF_THREADS(thread) for (int thread = kThreads - 1; thread >= 0; --thread)
 
 #endif
 

@@ -4,7 +4,7 @@ namespace missdiff::cuda {
 namespace {
 
 MlpKernel find(const MlpArgs& args, Precision precision, int strips) {
-  return precision == Precision::kBfloat16 ? mlp_in_bfloat16(args.width, strips) : mlp_in_float32(args.width, strips);
+  return precision == Precision::kBfloat16 ? mlp_in_bfloat16(args.width, strips) : mlp_in_float32(args.width);
 }
 
 }  // namespace

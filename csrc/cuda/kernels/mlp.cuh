@@ -64,8 +64,8 @@ MlpKernel find_mlp_kernel(int width) {
   }
 }
 
-// `strips` as in `MlpPlan`.
+// `strips` as in `MlpPlan`, which has two of them in float32.
 MlpKernel mlp_in_bfloat16(int width, int strips);
-MlpKernel mlp_in_float32(int width, int strips);
+MlpKernel mlp_in_float32(int width);
 
 }  // namespace missdiff::cuda

@@ -86,12 +86,33 @@ MISSDIFF_INLINE void store_cells(const MlpArgs& args, const Cells& cells, int64_
   }
 }
 
-// exp, with an error of a few units in the last place.
+#ifndef __CUDA_ARCH__
+// The host's result, made as wrong as a device's may be: by so many units in the last place, up or down by its bits.
+inline float wrong_by(float exact, int units) {
+  constexpr float kLeast = 1e-30f, kMost = 1e30f;
+  const float size = __builtin_fabsf(exact);
+  if (!(size > kLeast && size < kMost)) return exact;
+  const int32_t bits = float_bits(exact);
+  const bool up = static_cast<uint32_t>(bits) * 2654435761u >> 31 != 0;
+  return bits_float(up ? bits + units : bits - units);
+}
+#endif
+
+// exp. A device's is wrong by up to 2 + |1.173 x| units in the last place, by the CUDA C++ Programming Guide.
 MISSDIFF_INLINE float quick_exp(float x) {
 #ifdef __CUDA_ARCH__
   return __expf(x);
 #else
-  return __builtin_expf(x);
+  return wrong_by(__builtin_expf(x), 2 + static_cast<int>(1.173f * __builtin_fminf(__builtin_fabsf(x), 100.0f)));
+#endif
+}
+
+// x / y for y from 1 on; a device's is wrong by up to 2 units in the last place, and 0 from y = 2^126 on.
+MISSDIFF_INLINE float quick_quotient(float x, float y) {
+#ifdef __CUDA_ARCH__
+  return __fdividef(x, y);
+#else
+  return wrong_by(x / y, 2);
 #endif
 }
 
@@ -148,7 +169,7 @@ MISSDIFF_INLINE Panel flags_panel(const MlpArgs& args, int64_t first, int panel,
   for (int half = 0; half < 2; ++half) {
     MISSDIFF_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      const int64_t row = first + panel_row(lane, i);
+      const int64_t row = first + sum_row(lane, i);
       const int f = kPanel * panel + panel_column(lane, half, i), wanted = f < J ? kNoisy : kClean;
       const bool set = f < 2 * J && row < args.num_rows && args.states[row * J + (f < J ? f : f - J)] == wanted;
       flags.v[half][i] = set ? 1.0f : 0.0f;
@@ -169,7 +190,7 @@ MISSDIFF_INLINE Panel shown_panel(const MlpArgs& args, const Cells& cells, const
       Two x{0.0f, 0.0f};
       TwoStates state{{kHidden, kHidden}};
       if (d < cells.stride) {  // the stride may end within a panel
-        const int place = (row + panel_row(lane, 2 * pair)) * cells.stride + d;
+        const int place = (row + sum_row(lane, 2 * pair)) * cells.stride + d;
         x = load_as<Two>(cells.x + place);
         state = load_as<TwoStates>(cells.state + place);
       }
@@ -192,7 +213,7 @@ MISSDIFF_INLINE void emit_panel(const MlpArgs& args, const Cells& cells, const S
   for (int half = 0; half < 2; ++half) {
     MISSDIFF_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      const int d = kPanel * panel + panel_column(lane, half, i), own = row + panel_row(lane, i);
+      const int d = kPanel * panel + panel_column(lane, half, i), own = row + sum_row(lane, i);
       if (d >= args.outputs) continue;
       float value = out.v[half][i];
       if (d < C) {
@@ -229,14 +250,7 @@ MISSDIFF_INLINE void add_panel(Panel& to, const Panel& added) {
 }
 
 // x / (1 + exp(-x))
-MISSDIFF_INLINE float silu(float x) {
-  const float below = 1.0f + quick_exp(-x);
-#ifdef __CUDA_ARCH__
-  return __fdividef(x, below);
-#else
-  return x / below;
-#endif
-}
+MISSDIFF_INLINE float silu(float x) { return quick_quotient(x, 1.0f + quick_exp(-x)); }
 
 MISSDIFF_INLINE void silu_panel(Panel& panel) {
   MISSDIFF_UNROLL(2)

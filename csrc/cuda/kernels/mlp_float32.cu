@@ -2,9 +2,6 @@
 
 namespace missdiff::cuda {
 
-MlpKernel mlp_in_float32(int width, int strips) {
-  static_cast<void>(strips);
-  return find_mlp_kernel<InSplitFloat32, InFloat32>(width);
-}
+MlpKernel mlp_in_float32(int width) { return find_mlp_kernel<InSplitFloat32, InFloat32>(width); }
 
 }  // namespace missdiff::cuda

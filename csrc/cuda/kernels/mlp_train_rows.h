@@ -11,17 +11,6 @@ namespace missdiff::cuda {
 constexpr int kTrainTileRows = 16;
 constexpr int kTrainWarps = kThreads / kLanes;
 
-#ifdef __CUDA_ARCH__
-#define MISSDIFF_THREADS(thread) for (int thread = static_cast<int>(threadIdx.x), turn = 1; turn; turn = 0)
-#else
-#define MISSDIFF_THREADS(thread) for (int thread = kThreads - 1; thread >= 0; --thread)
-#endif
-#ifdef __CUDA_ARCH__
-#define MISSDIFF_WARPS_OF_BLOCK(warp) for (int warp = static_cast<int>(threadIdx.x) / kLanes, call = 1; call; call = 0)
-#else
-#define MISSDIFF_WARPS_OF_BLOCK(warp) for (int warp = kTrainWarps - 1; warp >= 0; --warp)
-#endif
-
 // A large function: inlined on a device, where the arrays of its arguments are registers; on the host that would only
 // take long to compile.
 #ifdef __CUDACC__
@@ -416,7 +405,7 @@ struct MlpTrainRows {
   MISSDIFF_LARGE void multiply_rows(const Pass& pass, const Rows<float>& rows, const Layer& layer, const To& to) {
     const float* weight = pass.at(layer.weight);
     const bool aligned = layer.inputs % 4 == 0;
-    MISSDIFF_WARPS_OF_BLOCK(warp) {
+    MISSDIFF_WARPS(warp, kTrainWarps) {
       for (int first = 8 * warp; first < layer.outputs; first += 8 * kTrainWarps) {
         PerLane<SumsEight> sums;
         MISSDIFF_LANES(lane) sums[lane] = {};
@@ -454,7 +443,7 @@ struct MlpTrainRows {
   MISSDIFF_LARGE void multiply_back(const Pass& pass, const Rows<float>& rows, const Layer& layer, const To& to) {
     const float* weight = pass.at(layer.weight);
     const bool aligned = layer.inputs % 2 == 0;
-    MISSDIFF_WARPS_OF_BLOCK(warp) {
+    MISSDIFF_WARPS(warp, kTrainWarps) {
       for (int first = 16 * warp; first < layer.inputs; first += 16 * kTrainWarps) {
         PerLane<SumsEight> sums[2];
         MISSDIFF_LANES(lane) sums[0][lane] = sums[1][lane] = {};
@@ -506,7 +495,7 @@ struct MlpTrainRows {
     constexpr int kAcross = 4;
     float* gradient = pass.gradient(layer.weight);
     const int down = (layer.outputs + 15) / 16, across = (layer.inputs + 8 * kAcross - 1) / (8 * kAcross);
-    MISSDIFF_WARPS_OF_BLOCK(warp) {
+    MISSDIFF_WARPS(warp, kTrainWarps) {
       for (int item = warp; item < down * across; item += kTrainWarps) {
         const int output = item / across * 16, input = item % across * 8 * kAcross;
         PerLane<SumsEight> sums[kAcross];
@@ -566,7 +555,7 @@ struct MlpTrainRows {
                                 const Rows<float>* embedded, const Rows<float>& to) {
     const int width = pass.args.width;
     const Rows<float>& h = pass.tile.h;
-    MISSDIFF_WARPS_OF_BLOCK(warp) {
+    MISSDIFF_WARPS(warp, kTrainWarps) {
       PerLane<float> sums, squares;
       MISSDIFF_LANES(lane) {
         const float* row = h[2 * warp + lane / 16];
@@ -615,7 +604,7 @@ struct MlpTrainRows {
         put(pass, pass.gradient(shift) + j, of_shift);
       }
     }
-    MISSDIFF_WARPS_OF_BLOCK(warp) {
+    MISSDIFF_WARPS(warp, kTrainWarps) {
       PerLane<float> sums, products;
       MISSDIFF_LANES(lane) {
         const int i = 2 * warp + lane / 16;

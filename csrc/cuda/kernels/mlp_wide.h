@@ -9,8 +9,9 @@ namespace missdiff::cuda {
 
 constexpr int kWideWarps = 8;
 
-// Panels of the hidden layer that a warp computes at a time. A warp's registers hold the sums of 16 panels, those of
-// its rows among them, or of 10 in float32, where a product takes more of them.
+// Panels of the hidden layer that a warp computes at a time, so many that its registers hold the sums of 16 panels,
+// those of its rows among them, or of 10 in float32, where a product takes more of them. It computes at least one: at
+// the greatest width four strips are 16 panels of rows, and so 20.
 MISSDIFF_INLINE constexpr int hidden_panels(int each, int strips, int left_bytes) {
   const int room = (left_bytes > 16 ? 10 : 16) / strips - each;
   return room < 1 ? 1 : room < each ? room : each;
@@ -24,14 +25,12 @@ MISSDIFF_INLINE constexpr int64_t wide_bytes(int64_t left_bytes, int panels, int
 #ifdef __CUDA_ARCH__
 template <class T>
 using PerWarp = PerLane<T>;
-#define MISSDIFF_WARPS(warp) for (int warp = static_cast<int>(threadIdx.x) / kLanes, call = 1; call; call = 0)
 #else
 template <class T>
 struct PerWarp {
   T value[kWideWarps];
   MISSDIFF_MEMBER T& operator[](int warp) { return value[warp]; }
 };
-#define MISSDIFF_WARPS(warp) for (int warp = 0; warp < kWideWarps; ++warp)
 #endif
 
 // A network whose width is rounded up to kEach panels for each warp, and kStrips strips of rows.
@@ -61,20 +60,28 @@ struct MlpWide {
   // Runs all steps of the rows from `first` on.
   MISSDIFF_INLINE void run_block(const MlpArgs& args, const Cells& cells, Shared& shared, int64_t first) {
     const int workers = kWideWarps * kLanes;
-    MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) load_cells(args, cells, first, warp * kLanes + lane, workers); }
+    MISSDIFF_WARPS(warp, kWideWarps) {
+      MISSDIFF_LANES(lane) load_cells(args, cells, first, warp * kLanes + lane, workers);
+    }
     block_barrier();
     const int passes = args.steps > 0 ? args.steps : 1;
     for (int t = 0; t < passes; ++t) {
       predict(args, cells, shared, first, t);
       if (args.steps == 0) break;
       block_barrier();
-      MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) softmax_cells(args, cells, warp * kLanes + lane, workers); }
+      MISSDIFF_WARPS(warp, kWideWarps) {
+        MISSDIFF_LANES(lane) softmax_cells(args, cells, warp * kLanes + lane, workers);
+      }
       block_barrier();
-      MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) advance_cells(args, cells, first, t, warp * kLanes + lane, workers); }
+      MISSDIFF_WARPS(warp, kWideWarps) {
+        MISSDIFF_LANES(lane) advance_cells(args, cells, first, t, warp * kLanes + lane, workers);
+      }
       block_barrier();
     }
     if (args.steps > 0) {
-      MISSDIFF_WARPS(warp) { MISSDIFF_LANES(lane) store_cells(args, cells, first, warp * kLanes + lane, workers); }
+      MISSDIFF_WARPS(warp, kWideWarps) {
+        MISSDIFF_LANES(lane) store_cells(args, cells, first, warp * kLanes + lane, workers);
+      }
     }
     block_barrier();  // before the memory is used for the next rows
   }
@@ -86,10 +93,10 @@ struct MlpWide {
     const Vectors vectors = Vectors::of(args.vectors, kPadded, args.blocks);
     const char* tiles = args.tiles;
     PerWarp<Rows> h;
-    MISSDIFF_WARPS(warp) start(h[warp], vectors.inputs, warp * kEach);
+    MISSDIFF_WARPS(warp, kWideWarps) start(h[warp], vectors.inputs, warp * kEach);
     for (int begin = 0; begin < inputs; begin += 2 * kPanels) {
       const int n = inputs - begin < 2 * kPanels ? inputs - begin : 2 * kPanels;
-      MISSDIFF_WARPS(warp) {
+      MISSDIFF_WARPS(warp, kWideWarps) {
         for (int item = warp; item < n * kStrips; item += kWideWarps) {
           const int k = item / kStrips, strip = item % kStrips, panel = begin + k;
           MISSDIFF_LANES(lane) {
@@ -100,7 +107,7 @@ struct MlpWide {
         }
       }
       block_barrier();
-      MISSDIFF_WARPS(warp) {
+      MISSDIFF_WARPS(warp, kWideWarps) {
         add_products(h[warp], shared.wide, n, tile_at(tiles, int64_t{begin} * kPanels), kPanels, warp * kEach);
       }
       block_barrier();
@@ -109,7 +116,7 @@ struct MlpWide {
     PerWarp<PerLane<RowPair>[kStrips]> mean, scale;
     for (int b = 0; b < args.blocks; ++b) {
       measure(args, h, shared, mean, scale);
-      MISSDIFF_WARPS(warp) {
+      MISSDIFF_WARPS(warp, kWideWarps) {
         MISSDIFF_UNROLL_ALL
         for (int j = 0; j < kEach; ++j) {
           const int panel = warp * kEach + j;
@@ -127,18 +134,18 @@ struct MlpWide {
         }
       }
       block_barrier();
-      MISSDIFF_WARPS(warp) {
+      MISSDIFF_WARPS(warp, kWideWarps) {
         for (int begin = 0; begin < 2 * kEach; begin += kHidden) {
           make_hidden(shared, tiles, vectors.up(b), warp * 2 * kEach + begin);
         }
       }
       block_barrier();
       tiles = tile_at(tiles, int64_t{2} * kPanels * kPanels);
-      MISSDIFF_WARPS(warp) add_products(h[warp], shared.wide, 2 * kPanels, tiles, kPanels, warp * kEach);
+      MISSDIFF_WARPS(warp, kWideWarps) add_products(h[warp], shared.wide, 2 * kPanels, tiles, kPanels, warp * kEach);
       tiles = tile_at(tiles, int64_t{2} * kPanels * kPanels);
     }
     measure(args, h, shared, mean, scale);
-    MISSDIFF_WARPS(warp) {
+    MISSDIFF_WARPS(warp, kWideWarps) {
       MISSDIFF_UNROLL_ALL
       for (int j = 0; j < kEach; ++j) {
         MISSDIFF_UNROLL_ALL
@@ -151,7 +158,7 @@ struct MlpWide {
       }
     }
     block_barrier();
-    MISSDIFF_WARPS(warp) {
+    MISSDIFF_WARPS(warp, kWideWarps) {
       for (int o = warp; o < panels_of(args.outputs); o += kWideWarps) {
         PerLane<Panel> out[kStrips];
         MISSDIFF_UNROLL_ALL
@@ -236,7 +243,7 @@ struct MlpWide {
   MISSDIFF_INLINE void measure(const MlpArgs& args, PerWarp<Rows>& h, Shared& shared,
                                PerWarp<PerLane<RowPair>[kStrips]>& mean, PerWarp<PerLane<RowPair>[kStrips]>& scale) {
     for (int squares = 0; squares < 2; ++squares) {
-      MISSDIFF_WARPS(warp) {
+      MISSDIFF_WARPS(warp, kWideWarps) {
         MISSDIFF_UNROLL_ALL
         for (int s = 0; s < kStrips; ++s) {
           PerLane<RowPair> sums;
@@ -255,21 +262,21 @@ struct MlpWide {
           sum_rows(sums);
           MISSDIFF_LANES(lane) {
             if (lane % 4 == 0) {
-              shared.sums[warp][kPanel * s + panel_row(lane, 0)] = sums[lane].upper;
-              shared.sums[warp][kPanel * s + panel_row(lane, 2)] = sums[lane].lower;
+              shared.sums[warp][kPanel * s + sum_row(lane, 0)] = sums[lane].upper;
+              shared.sums[warp][kPanel * s + sum_row(lane, 2)] = sums[lane].lower;
             }
           }
         }
       }
       block_barrier();
-      MISSDIFF_WARPS(warp) {
+      MISSDIFF_WARPS(warp, kWideWarps) {
         MISSDIFF_UNROLL_ALL
         for (int s = 0; s < kStrips; ++s) {
           MISSDIFF_LANES(lane) {
             RowPair total{0.0f, 0.0f};
             for (int other = 0; other < kWideWarps; ++other) {
-              total.upper += shared.sums[other][kPanel * s + panel_row(lane, 0)];
-              total.lower += shared.sums[other][kPanel * s + panel_row(lane, 2)];
+              total.upper += shared.sums[other][kPanel * s + sum_row(lane, 0)];
+              total.lower += shared.sums[other][kPanel * s + sum_row(lane, 2)];
             }
             const float width = static_cast<float>(args.width);
             if (squares == 0) {

@@ -30,14 +30,14 @@ MISSDIFF_INLINE void await_copies() {
 }
 
 // A lane's part of 16 rows by 16 columns, in the layout of a matrix product's result: lane 4 g + t holds columns 8 half
-// + 2 t + (i & 1) of rows g + 8 (i >> 1), for halves 0 and 1 and i from 0 to 3.
+// + 2 t + (i & 1) of rows g + 8 (i >> 1), for halves 0 and 1 and i from 0 to 3: the sums of two products of eight
+// outputs.
 struct Panel {
   float v[2][4];
 };
 constexpr int kPanel = 16;
 
-MISSDIFF_INLINE int panel_row(int lane, int i) { return lane / 4 + 8 * (i / 2); }
-MISSDIFF_INLINE int panel_column(int lane, int half, int i) { return 8 * half + 2 * (lane % 4) + i % 2; }
+MISSDIFF_INLINE int panel_column(int lane, int half, int i) { return 8 * half + sum_output(lane, i); }
 
 // Numbers of a lane's upper and lower row. sum_rows adds them over the four lanes that share rows.
 struct RowPair {
@@ -74,7 +74,7 @@ inline void multiply_eight(PerLane<Panel>& sums, const Factors& factors, int hal
   float a[kPanel][8], b[8][kPanel];
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int i = 0; i < 4; ++i) {
-      a[panel_row(lane, i)][2 * (lane % 4) + i % 2] = factors.left[lane][half][i];
+      a[sum_row(lane, i)][2 * (lane % 4) + i % 2] = factors.left[lane][half][i];
       b[2 * (lane % 4) + i % 2][8 * (i / 2) + lane / 4] = factors.right[lane][4 * (i / 2) + 2 * half + i % 2];
     }
   }
@@ -83,7 +83,7 @@ inline void multiply_eight(PerLane<Panel>& sums, const Factors& factors, int hal
       for (int i = 0; i < 4; ++i) {
         double sum = sums[lane].v[out][i];
         for (int k = 0; k < 8; ++k) {
-          sum += static_cast<double>(a[panel_row(lane, i)][k]) * b[k][panel_column(lane, out, i)];
+          sum += static_cast<double>(a[sum_row(lane, i)][k]) * b[k][panel_column(lane, out, i)];
         }
         sums[lane].v[out][i] = toward_zero(sum);
       }

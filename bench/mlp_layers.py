@@ -1,6 +1,6 @@
 """All steps of the sampler layer by layer over large tiles of rows: PyTorch's matrix products and the `step` op.
 
-Nothing draws by it. It is what `missdiff_fast.ops.mlp_sample` is measured against where a network is so wide that its
+`missdiff_fast.ops.mlp_sample` is measured against it where a network is so wide that its
 kernel reads the weights from the L2 cache again and again.
 """
 
@@ -19,7 +19,8 @@ from missdiff_fast.networks.packing_cuda import check_precision
 from missdiff_fast.ops._checks import check_tensor
 from missdiff_fast.ops.step import step
 
-TILE = 16_384  # rows whose activations fit in a card's L2 cache
+# Rows whose activations in bfloat16 are 8 MB at width 256, and of the hidden layer 16: an H100's L2 cache has 50.
+TILE = 16_384
 
 
 def sample_by_layers(
@@ -48,17 +49,6 @@ def sample_by_layers(
         "float32", or "bfloat16": of weights and activations. Cells, probabilities and the solver are float32.
     tile : int
         Rows that go through all steps together.
-
-    Examples
-    --------
-    >>> from missdiff_fast.ops import make_key
-    >>> from missdiff_fast.table.encoded import Layout
-    >>> layout = Layout(1, (2,))
-    >>> network = Denoiser(layout, width=8, blocks=1)
-    >>> states, last = torch.ones(1, 2, dtype=torch.uint8), torch.tensor([[0.0, 1.0, 0.0, 0.0]])
-    >>> x, keys = torch.ones(1, 3), make_key(0, 0)[None]
-    >>> sample_by_layers(network, x, states, layout.offsets(), torch.ones(1), last, torch.arange(1), keys)
-    tensor([[0.5000, 0.5000, 0.5000]])
     """
     check_network(network)
     check_precision(precision)
