@@ -1,7 +1,7 @@
 """All steps of the sampler layer by layer over large tiles of rows: PyTorch's matrix products and the `step` op.
 
-`missdiff_fast.ops.mlp_sample` is measured against it where a network is so wide that its
-kernel reads the weights from the L2 cache again and again.
+`missdiff_fast.ops.mlp_sample` is measured against it where a network is so wide that its kernel reads the weights from
+the L2 cache again and again.
 """
 
 from __future__ import annotations
