@@ -30,6 +30,9 @@ from missdiff_fast.ops import reference
 
 PRECISIONS = {"bfloat16": 2e-2, "float32": 1e-4}  # with the greatest relative error of a pass in each
 WIDTHS = (96, 40, 200)  # narrow networks, and a wide one, whose kernel is another
+# Width, precision and rows for each multiprocessor: narrow networks whose blocks have several warps, and a wide one
+# whose blocks have four strips. The few rows of the other cases give one warp, and two strips.
+MANY = ((40, "bfloat16", 32), (96, "float32", 32), (200, "bfloat16", 64))
 
 Case = Callable[[Batch, torch.device], None]
 
@@ -151,19 +154,23 @@ def mlp_sample(batch: Batch, device: torch.device) -> None:
 
 
 def many_rows(batch: Batch, device: torch.device) -> None:
-    """So many that blocks have several warps, which share weights; rows of them as they are by themselves."""
-    for width, precision, rows in ((40, "bfloat16", 32), (96, "float32", 32), (200, "bfloat16", 64)):
-        _many_rows(batch, device, width, precision, rows)
-
-
-def _many_rows(batch: Batch, device: torch.device, width: int, precision: str, rows: int) -> None:
-    """At least so many rows for each multiprocessor."""
+    """Rows among so many that they share blocks and weights are what they are by themselves."""
     processors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
-    many = batch.rows.repeat(rows * processors // len(batch.rows) + 1)
+    for width, precision, rows in MANY:
+        _many_rows(batch, device, width, precision, repeats(len(batch.rows), rows * processors))
+
+
+def repeats(size: int, rows: int) -> int:
+    """Of a batch, for more rows than those."""
+    return rows // size + 1
+
+
+def _many_rows(batch: Batch, device: torch.device, width: int, precision: str, times: int) -> None:
+    many = batch.rows.repeat(times)
     network = _network(batch, width).to(device)
     x, states = (
         make_prediction(len(many), batch.table.layout.width),
-        batch.states.repeat(len(many) // len(batch.rows), 1),
+        batch.states.repeat(times, 1),
     )
     keys, levels = reference.make_key(3, 0)[None], torch.tensor([2.0])
     rest = batch.table.layout.offsets(), levels, torch.tensor([[0.5, 0.5, 0.0, 0.3]])
