@@ -40,7 +40,7 @@ class CardRun:
         stored = store.read(path).get("full") if resume and path else None
         self.pending: list[str] | None = stored["pending"] if stored else None
         self._stored = stored
-        # What has failed is told by the thread that watches for kernels that do not end, too.
+        # The thread that watches for kernels that do not end stores `found` too, so nobody may change it meanwhile.
         self._telling = threading.RLock()
 
     native: dict[str, Function]
@@ -66,11 +66,13 @@ class CardRun:
 
     def note(self, part: str, figures: Mapping[str, Any]) -> None:
         """Keep figures that are of no op."""
-        self.found.setdefault(part, {}).update(figures)
+        with self._telling:
+            self.found.setdefault(part, {}).update(figures)
 
     def save(self) -> None:
-        if self.path:
-            store.write(self.path, {"full": self.found})
+        with self._telling:
+            if self.path:
+                store.write(self.path, {"full": self.found})
 
     def time(
         self,
@@ -95,10 +97,12 @@ class CardRun:
         calls : int
             Steps in one call; times are of one.
         """
-        entry = self.found["ops"].setdefault(op, {"seconds": {}, "ratios": {}})
+        with self._telling:
+            entry = self.found["ops"].setdefault(op, {"seconds": {}, "ratios": {}})
         known, ratios = entry["seconds"], entry["ratios"]
         if function is None:
-            known[implementation] = seconds
+            with self._telling:
+                known[implementation] = seconds
             return
         if implementation == "native":
             self.native[op] = function
@@ -106,9 +110,10 @@ class CardRun:
             pytest.skip(f"native {op} was not timed")
         functions = {implementation: function, **({"native": self.native[op]} if op in self.native else {})}
         times = {name: taken / calls for name, taken in self.clock.take_turns(functions, queued=queued).items()}
-        known[implementation] = times[implementation]
-        if implementation != "native":
-            ratios[implementation] = times[implementation] / times.get("native", known["native"])
+        with self._telling:  # not while the device works: it may never end
+            known[implementation] = times[implementation]
+            if implementation != "native":
+                ratios[implementation] = times[implementation] / times.get("native", known["native"])
 
     def finish(self, name: str, trace: str | None) -> None:
         """A benchmark has passed, or failed with a traceback."""

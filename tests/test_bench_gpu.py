@@ -289,6 +289,44 @@ def test_what_two_threads_tell_is_stored_one_after_the_other(tmp_path: Path, mon
     assert run.found["lost"] == ["bench_step"]
 
 
+@pytest.mark.parametrize("change", ["save", "note", "time"])
+def test_nothing_changes_while_a_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """Not by what is measured either, nor by a second writing of the file."""
+    card, store = load("card"), load("store")
+    run = card.CardRun(CPU, 64, 60.0, tmp_path / "ops.json", resume=False)
+    run.found["pending"] = ["first"]
+    began, go_on, writing, most = threading.Event(), threading.Event(), [], []
+
+    def write(path: Path, parts: Any) -> None:
+        writing.append(path)
+        most.append((len(writing), json.dumps(parts)))
+        began.set()
+        go_on.wait(10)
+        most.append((len(writing), json.dumps(parts)))
+        writing.pop()
+
+    monkeypatch.setattr(store, "write", write)
+    calls = {
+        "save": run.save,
+        "note": lambda: run.note("graph", {"nodes": 47}),
+        "time": lambda: run.time("step", "native", seconds=1.0),
+    }
+    threads = [threading.Thread(target=run.finish, args=("first", "wrong")), threading.Thread(target=calls[change])]
+    threads[0].start()
+    assert began.wait(10)
+    threads[1].start()
+    threads[1].join(0.2)
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    assert {count for count, _ in most} == {1}
+    assert most[0] == most[1]
+    assert run.found.get("graph", run.found["ops"]) == {
+        "save": {}, "note": {"nodes": 47}, "time": {"step": {"seconds": {"native": 1.0}, "ratios": {}}}
+    }[change]  # fmt: skip
+
+
 def test_no_time_is_stored_of_an_op_that_is_wrong(tmp_path: Path, native: ModuleType) -> None:
     """With a reference that is off, every benchmark of the op fails before it is timed, and its failure is stored."""
     (tmp_path / "spoilt.py").write_text(
