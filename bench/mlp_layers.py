@@ -19,7 +19,8 @@ from missdiff_fast.networks.packing_cuda import check_precision
 from missdiff_fast.ops._checks import check_tensor
 from missdiff_fast.ops.step import step
 
-# Rows whose activations in bfloat16 are 8 MB at width 256, and of the hidden layer 16: an H100's L2 cache has 50.
+# Rows whose activations in bfloat16 are 8 MB at width 256, and of the hidden layer 16: an H100's L2 cache has 50. At
+# width 512 they are 16 and 32, which leave that cache no room for weights and cells.
 TILE = 16_384
 
 
