@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from batches import LAYOUTS
+from benchmarks import bench_on_the_path, load  # noqa: F401
 from cuda_host import Guarded, compile_library, compiler
 from test_mlp_sample import Call, example
 from torch import Tensor
@@ -17,7 +18,8 @@ from missdiff_fast.networks.packing_cuda import PRECISIONS, pack
 from missdiff_fast.ops import reference
 from missdiff_fast.table.encoded import Layout
 
-# The greatest relative error of a pass with factors of 8 and 24 significant bits, some ten roundings deep.
+# The greatest relative error of a pass with factors of 8 and 24 significant bits, some ten roundings deep, the host's
+# stand-ins for a card's quick functions among them. A card's own bounds are in test_cuda_errors.py.
 GREATEST = {"bfloat16": 6e-3, "float32": 2e-6}
 NARROW, WIDE = (1, 16, 33, 70, 96, 128), (129, 256, 300, 512)
 
@@ -229,6 +231,24 @@ def test_only_several_steps_keep_the_product_of_the_states(library: ctypes.CDLL)
 @pytest.mark.parametrize(("rows", "warps"), [(1, 1), (132 * 16, 1), (132 * 16 * 3, 3), (132 * 16 * 5, 3), (MANY, 4)])
 def test_a_small_batch_is_spread_over_all_multiprocessors(library: ctypes.CDLL, rows: int, warps: int) -> None:
     assert plan(library, 80, 96, rows, "bfloat16", HOPPER).warps == warps
+
+
+@pytest.mark.parametrize("card", [HOPPER, AMPERE, CONSUMER], ids=["Hopper", "Ampere", "consumer"])
+@pytest.mark.parametrize("name", ["mixed", "no_continuous", "no_categorical"])
+def test_what_the_checkers_of_a_card_see(library: ctypes.CDLL, name: str, card: Card) -> None:
+    """The small cases run narrow blocks of one and of several warps, and wide ones of two and of four strips."""
+    small_case, cells = load("gpu.small_case"), LAYOUTS[name].width
+    seen = set()
+    few = [(width, precision, 67) for width in small_case.WIDTHS for precision in small_case.PRECISIONS]
+    many = [
+        (width, precision, 67 * small_case.repeats(67, rows * card[0])) for width, precision, rows in small_case.MANY
+    ]
+    for width, precision, rows in few + many:
+        found = plan(library, cells, width, rows, precision, card, steps=1)
+        assert found.fits
+        seen.add((precision, "wide", found.strips) if found.strips else (precision, "narrow", min(found.warps, 2)))
+    wide = {("bfloat16", "wide", 2), ("bfloat16", "wide", 4), ("float32", "wide", 2)}
+    assert seen == wide | {(precision, "narrow", warps) for precision in PRECISIONS for warps in (1, 2)}
 
 
 def test_a_network_without_room_is_told(library: ctypes.CDLL) -> None:

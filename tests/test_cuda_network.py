@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 import torch
 from batches import LAYOUTS
-from test_cuda_host_mlp import GREATEST, error
+from test_cuda_errors import FEW, LAYOUTS_AND_WIDTHS, ON_CARD, TOO_WIDE, few_rows, too_wide_rows
+from test_cuda_host_mlp import error
 from test_mlp_sample import Call, example
 from torch import Tensor
 
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.parametrize("device", ["cuda"], indirect=True)
 
 # Rows for several turns of blocks of eight warps on a large card, and some more.
 MANY = 132 * 8 * 16 * 2 + 5
-LAYOUTS_AND_WIDTHS = [("mixed", width) for width in (20, 40, 96, 128, 200, 300, 500)]
 
 
 def on(device: torch.device, call: Call) -> Call:
@@ -50,14 +50,14 @@ def fits(device: torch.device, width: int, precision: str) -> bool:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(("name", "width"), [*LAYOUTS_AND_WIDTHS, ("clinical", 96), ("no_continuous", 40)])
+@pytest.mark.parametrize(("name", "width"), FEW)
 def test_few_rows(device: torch.device, native: ModuleType, name: str, width: int, precision: str) -> None:
     if not fits(device, width, precision):
         pytest.skip("the card has too little shared memory")
-    call = example(LAYOUTS[name], 67, width=width, noise=0.3)
+    call = few_rows(name, width)
     drawn, predicted = both(native, on(device, call), precision)
-    assert error(drawn.cpu(), call.sample(reference)) < GREATEST[precision]
-    assert error(predicted.cpu(), call.predict(reference)) < GREATEST[precision]
+    assert error(drawn.cpu(), call.sample(reference)) < ON_CARD[precision]
+    assert error(predicted.cpu(), call.predict(reference)) < ON_CARD[precision]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -84,15 +84,15 @@ def test_many_rows_of_the_usual_table(device: torch.device, native: ModuleType, 
         for large, small in zip(whole, both(native, of_rows(call, rows), "bfloat16"), strict=True):
             assert torch.equal(large[rows], small)
     few = of_rows(call, slice(0, 40))
-    assert error(whole[0][:40].cpu(), on(torch.device("cpu"), few).sample(reference)) < GREATEST["bfloat16"]
+    assert error(whole[0][:40].cpu(), on(torch.device("cpu"), few).sample(reference)) < ON_CARD["bfloat16"]
 
 
-@pytest.mark.parametrize("width", [96, 200])
+@pytest.mark.parametrize("width", TOO_WIDE)
 def test_rows_too_wide_for_shared_memory(device: torch.device, native: ModuleType, width: int) -> None:
-    call = example(Layout(700, (2, 1500)), 40, width=width, blocks=1)
+    call = too_wide_rows(width)
     drawn, predicted = both(native, on(device, call), "float32")
-    assert error(drawn.cpu(), call.sample(reference)) < GREATEST["float32"]
-    assert error(predicted.cpu(), call.predict(reference)) < GREATEST["float32"]
+    assert error(drawn.cpu(), call.sample(reference)) < ON_CARD["float32"]
+    assert error(predicted.cpu(), call.predict(reference)) < ON_CARD["float32"]
 
 
 def test_the_passes_may_be_captured(device: torch.device, native: ModuleType) -> None:

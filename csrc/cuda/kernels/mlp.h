@@ -98,7 +98,8 @@ inline float wrong_by(float exact, int units) {
 }
 #endif
 
-// exp. A device's is wrong by up to 2 + |1.173 x| units in the last place, by the CUDA C++ Programming Guide.
+// exp. A device's is wrong by up to 2 + floor(|1.173 x|) units in the last place, by the CUDA C++ Programming Guide;
+// its older editions have 1.16.
 MISSDIFF_INLINE float quick_exp(float x) {
 #ifdef __CUDA_ARCH__
   return __expf(x);
@@ -107,7 +108,8 @@ MISSDIFF_INLINE float quick_exp(float x) {
 #endif
 }
 
-// x / y for y from 1 on; a device's is wrong by up to 2 units in the last place, and 0 from y = 2^126 on.
+// x / y for y from 1 on. A device's is wrong by up to 2 units in the last place, by the same guide, and 0 for y beyond
+// 2^126.
 MISSDIFF_INLINE float quick_quotient(float x, float y) {
 #ifdef __CUDA_ARCH__
   return __fdividef(x, y);
