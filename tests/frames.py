@@ -22,6 +22,7 @@ from missdiff_fast.table.reading import read_cells
 TEXT = pd.Series(["a"]).dtype
 NO_TEXT = pd.Series(["a", None]).tolist()[1]
 TIME = pd.to_datetime(["2024-02-29"]).dtype
+REACH = "1678 to 2261" if pd.to_datetime(["2024-02-29"]).unit == "ns" else "0000 to 9999"
 
 _BASE: dict[str, list[object]] = {
     "number": [3, 1, 4, 1, 5, 9, 2, 6],

@@ -37,7 +37,7 @@ class TestInfo:
         assert ["seed", "of", "fit", "1"] in lines
         assert ["age", "continuous", "Int64"] in lines
         assert ["sex", "categorical", str(TEXT), "2"] in lines
-        assert ["ward", "categorical", "object", "3"] in lines
+        assert ["ward", "categorical", str(TEXT), "3"] in lines
 
     def test_relations(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         minutes = np.arange(200) % 70 * 3

@@ -14,12 +14,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import refused
+from frames import TEXT, TIME
 
 from missdiff_fast import MissDiff
 from missdiff_fast.cli import main
 from missdiff_fast.table import read_frame, read_table, write_table
 from missdiff_fast.table.dates import forms_of, write_dates
 
+UNIT = np.datetime_data(TIME)[0]
 FIT = ["--steps", "2", "--no-refine", "--width", "16", "--seed", "0"]
 DAYS = [1 + 3 * i % 28 for i in range(60)]
 FORMS = {
@@ -64,13 +66,13 @@ SHAPES = {name: {shape(form.format(1))} for name, form in FORMS.items()}
 def test_every_form_is_a_date(folder: Path) -> None:
     frame = read_table(folder / "t.csv")
     kinds = {name: str(frame[name].dtype) for name in FORMS}
-    assert set(list(kinds.values())[:4]) == {"datetime64[ns]"}
+    assert set(list(kinds.values())[:4]) == {f"datetime64[{UNIT}]"}
     assert list(kinds.values())[4:] == [
-        "datetime64[ns, UTC]",
-        "datetime64[ns, UTC]",
-        "datetime64[ns, UTC+01:00]",
-        "datetime64[ns, UTC-03:30]",
-        "datetime64[ns, UTC+02:00]",
+        f"datetime64[{UNIT}, UTC]",
+        f"datetime64[{UNIT}, UTC]",
+        f"datetime64[{UNIT}, UTC+01:00]",
+        f"datetime64[{UNIT}, UTC-03:30]",
+        f"datetime64[{UNIT}, UTC+02:00]",
     ]
     assert frame["west"].dropna().iloc[0] == pd.Timestamp("2024-02-04T23:00:00.000001-03:30")
 
@@ -191,7 +193,7 @@ def test_durations_in_text(tmp_path: Path) -> None:
     frame = read_table(tmp_path / "t.csv")
     assert frame["b"].tolist()[:2] == [pd.Timedelta(days=1), pd.Timedelta(seconds=-0.5)]
     assert frame["c"].tolist()[:2] == ["1 day", "2 days"], "it would be written as 1 days"
-    assert frame["a"].dtype == object
+    assert frame["a"].dtype == TEXT
 
 
 KOLKATA = zoneinfo.ZoneInfo("Asia/Kolkata")
@@ -221,7 +223,7 @@ def test_a_zone_without_a_name_has_a_remedy_that_works() -> None:
         model.fit(frame)
     remedy = str(caught.value).split(": convert them, ")[1].split(", or drop")[0]
     exec(remedy.replace("[column]", "['t']"), {"frame": frame, "pandas": pd})
-    assert model.fit(frame).sample(2)["t"].dtype == "datetime64[ns, UTC]"
+    assert model.fit(frame).sample(2)["t"].dtype == f"datetime64[{times.unit}, UTC]"
 
 
 DATES = pd.Series(pd.date_range("2020-01-01", periods=60)).mask(np.arange(60) % 10 == 0, pd.Timestamp("1900-01-01"))

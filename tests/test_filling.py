@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from frames import every_dtype, fill, fit_codec
+from frames import TEXT, every_dtype, fill, fit_codec
 
 from missdiff_fast.table import Codec
 
@@ -77,7 +77,7 @@ def test_markers_are_replaced_in_the_learnt_dtype() -> None:
     )
     codec = fit_codec(frame, missing_values=["?", -200])
     filled = fill(codec, frame, constant_draw(codec, 4))
-    assert [str(dtype) for dtype in filled.dtypes] == ["Int64", "float64", "object", "int64"]
+    assert [str(dtype) for dtype in filled.dtypes] == ["Int64", "float64", str(TEXT), "int64"]
     assert filled["n"].tolist() == [1, 3, 3, 7]
     assert filled["f"].tolist() == [1.5, 2.0, 2.0, 4.0]
     assert filled["s"].tolist() == ["a", "b", "b", "a"]

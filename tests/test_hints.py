@@ -5,8 +5,11 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+from frames import REACH
 
+from missdiff_fast.errors import DataWarning
 from missdiff_fast.table import read_table
 
 
@@ -84,8 +87,7 @@ def test_cells_that_make_texts_of_dates_or_numbers(warned) -> None:
     end = ", so that the whole column is text: mend it"
     marked = "have it count as missing, missing_values="
     assert (
-        days
-        == f"t.csv: column 'd' holds '2020-02-30' in 1 cell, no date from 1678 to 2261{end}, or {marked}['2020-02-30']"
+        days == f"t.csv: column 'd' holds '2020-02-30' in 1 cell, no date from {REACH}{end}, or {marked}['2020-02-30']"
     )
     assert (
         sizes == f"t.csv: column 'x' holds '1e999' in 1 cell, no number that float64 holds{end}, or {marked}['1e999']"
@@ -100,6 +102,16 @@ def test_cells_that_make_texts_of_dates_or_numbers(warned) -> None:
     assert "column 'n' holds '9223372036854775808' in 1 cell, no whole number of 64 bits" in signs
     (both,) = warned("d;x\n1,5;a\n-1e999;b\n1e999;b\n", decimal=",")
     assert "column 'd' holds '-1e999' in 1 cell, '1e999' in 1 cell, no number" in both
+
+
+@pytest.mark.parametrize("cell", ["1e999", "-1e999", "-1.8e308"])
+def test_no_number_becomes_infinity(tmp_path: Path, cell: str) -> None:
+    (tmp_path / "t.csv").write_text(f"x,k\n1.5,a\n{cell},b\n,c\n")
+    with pytest.warns(DataWarning, match=f"column 'x' holds '{cell}' in 1 cell, no number that float64 holds"):
+        frame = read_table(tmp_path / "t.csv")
+    assert frame["x"].tolist()[:2] == ["1.5", cell]
+    (tmp_path / "t.csv").write_text("x,k\n1.5,a\n-inf,b\n,c\n")
+    assert read_table(tmp_path / "t.csv")["x"].tolist()[:2] == [1.5, -np.inf]
 
 
 def test_leading_zeros(warned) -> None:

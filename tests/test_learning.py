@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from frames import encode, fit_codec, missing_cells
+from frames import TEXT, encode, fit_codec, missing_cells
 
 GOOD = [0.5, 1.5, 2.5]
 
@@ -252,7 +252,7 @@ def test_numbers_among_marks_are_exact() -> None:
         ("integer", "UInt64"),
         ("integer", "Int64"),
         ("float", "float64"),
-        ("string", "object"),
+        ("string", str(TEXT)),
     ]
     assert codec._coders["u"].keys.tolist() == [3, 2**63 + 1, 2**64 - 1]
     assert codec._coders["i"].keys.tolist() == [-5, 2**53, 2**53 + 1]

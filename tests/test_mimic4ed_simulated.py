@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from frames import fit_codec
+from frames import TEXT, fit_codec
 
 from missdiff_fast.datasets import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, simulate_mimic4ed
 from missdiff_fast.datasets.mimic4ed import COUNTS, FLAGS, MEASURED, VALID_RANGES
@@ -23,7 +23,7 @@ def rows() -> pd.DataFrame:
 def test_shape_and_dtypes_are_those_of_the_loader(rows: pd.DataFrame) -> None:
     assert list(rows.columns) == [*MIMIC4ED_CATEGORICAL, *MIMIC4ED_CONTINUOUS]
     dtypes = rows.dtypes.astype(str)
-    assert dtypes["gender"] == "object"
+    assert rows["gender"].dtype == TEXT
     assert set(rows["gender"]) == {"F", "M"}
     assert set(dtypes[list(FLAGS)]) == {"bool"}
     assert set(dtypes[["age", *COUNTS, "n_med", "n_medrecon"]]) == {"int64"}

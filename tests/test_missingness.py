@@ -8,6 +8,7 @@ import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from frames import TEXT
 from hypothesis import strategies as st
 from hypothesis.extra import pandas as hpd
 
@@ -226,7 +227,7 @@ class TestHide:
         frame = mixed()[["whole", "real", "flag", "word", "when", "kind", "count"]]
         holes, _ = hide(frame, "independent", 0.4, random_state=3)
         assert [str(dtype) for dtype in holes.dtypes] == [
-            *("float64", "float64", "boolean", "object", "datetime64[ns]", "category", "Int64")
+            *("float64", "float64", "boolean", str(TEXT), str(frame["when"].dtype), "category", "Int64")
         ]
         assert hide(frame, "row", 0.1)[0].dtypes.equals(frame.dtypes), "floor(7 * 0.1) cells are none"
 

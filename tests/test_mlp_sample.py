@@ -260,10 +260,11 @@ def test_no_steps(backend: ModuleType) -> None:
 
 def test_compiles_whole(native: ModuleType, fresh_compiler: None) -> None:
     call = example(LAYOUTS["mixed"], 5)
+    arguments = dict(vars(call))
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def compiled(x: Tensor) -> Tensor:
-        return native.mlp_sample(*{**vars(call), "x": x * 2}.values()) + 1
+        return native.mlp_sample(*{**arguments, "x": x * 2}.values()) + 1
 
     with torch.no_grad():
         assert torch.equal(compiled(call.x), replace(call, x=call.x * 2).sample(native) + 1)

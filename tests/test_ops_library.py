@@ -51,6 +51,8 @@ def test_load_registers_the_ops():
 
 def test_the_ops_that_are_looked_for_are_those_of_the_sources():
     csrc = Path(__file__).parent.parent / "csrc"
+    if not csrc.is_dir():
+        pytest.skip("the tests lie beside no sources")
     defined = re.findall(r'm\.def\(\s*"(\w+)\(', (csrc / "ops.cpp").read_text())
     assert sorted({*_library._OPS["CPU"], *_library._OPS["CUDA"]}) == sorted(defined)
     for key, folder in (("CPU", "cpu"), ("CUDA", "cuda")):

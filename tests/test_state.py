@@ -45,7 +45,10 @@ def test_every_dtype_is_remembered() -> None:
 
 
 def test_string_dtype_with_nan_is_remembered() -> None:
-    dtype = pd.StringDtype("python", na_value=np.nan)
+    try:
+        dtype = pd.StringDtype("python", na_value=np.nan)
+    except TypeError:
+        pytest.skip("before pandas 2.3 no StringDtype has NaN")
     codec = fit_codec(pd.DataFrame({"x": pd.Series(["a", None, "b"], dtype=dtype)}))
     assert there_and_back(codec).schema["x"].dtype.na_value is np.nan
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from frames import assert_same_cells, encode, every_dtype, fill, fit_codec, missing_cells, through
+from frames import TEXT, assert_same_cells, encode, every_dtype, fill, fit_codec, missing_cells, through
 from hypothesis import strategies as st
 from hypothesis.extra import pandas as hpd
 
@@ -96,8 +96,12 @@ def test_strings_that_pandas_takes_for_equal_are_told_apart(dtype: str | type, h
     texts = ENDS if dtype in (object, "category") else ENDS[:5]  # the others hold no half of a character
     for repeats in (1, 9):  # cells that share objects or not
         cells = pd.Series([*texts, *holes] * repeats, dtype=object)
-        learnt = pd.CategoricalDtype(pd.Index(texts, dtype=object)) if dtype == "category" else dtype
-        frame = pd.DataFrame({"text": cells.astype(learnt), "n": range(len(cells))})
+        if dtype == "category":  # pandas 3 can't cast halves of characters
+            codes = [-1 if cell is None else texts.index(cell) for cell in cells.tolist()]
+            column = pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts, dtype=object)))
+        else:
+            column = cells.astype(dtype)
+        frame = pd.DataFrame({"text": column, "n": range(len(cells))})
         codec = fit_codec(frame)
         assert codec.category_values("text") == (texts if dtype == "category" else sorted(texts))
         decoded = through(codec, encode(codec, frame))
@@ -218,7 +222,7 @@ def test_units_and_dates_may_differ() -> None:
         (
             {"age": ["x", "y", "z", "x", "y"]},
             TypeError,
-            r"'age' has string cells \(dtype object\), but integer ones \(dtype int64\)",
+            rf"'age' has string cells \(dtype {TEXT}\), but integer ones \(dtype int64\)",
         ),
         ({"sex": [1, 2, 1, 2, 1]}, TypeError, r"'sex' has integer cells \(dtype int64\), but string ones"),
         ({"ill": [1, 0, 1, 0, 1]}, TypeError, "'ill' has integer cells"),

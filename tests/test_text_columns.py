@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import refused
+from frames import REACH, TIME
 
 from missdiff_fast import MissDiff
 from missdiff_fast.cli import main
@@ -104,11 +105,15 @@ def test_the_order_of_another_column_is_told(read: Read) -> None:
         (["2:05 PM", "14:05"], "dates or times in several forms, such as '2:05 PM' and '14:05'"),
         (
             ["27.08.2022", "30.02.2022"],
-            "'30.02.2022' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
+            f"'30.02.2022' in 1 cell, no date from {REACH}, so that the whole column is text",
         ),
         (
-            ["27.08.2022", "31.12.9999"],
-            "'31.12.9999' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
+            ["27.08.2022 10:00:00.000000001", "31.12.9999 10:00"],
+            "'31.12.9999 10:00' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
+        ),
+        (
+            ["2022-08-27T10:00:00.000000001", "9999-12-31"],
+            "'9999-12-31' in 1 cell, no date from 1678 to 2261, so that the whole column is text",
         ),
     ],
 )
@@ -118,12 +123,26 @@ def test_columns_of_dates_that_stay_texts(read: Read, cells: list[str], told: st
     assert found.startswith(f"t.csv: column 'd' holds {told}")
 
 
+@pytest.mark.parametrize("far", ["31.12.9999", "9999-12-31"])
+def test_dates_that_only_microseconds_reach(read: Read, far: str) -> None:
+    """They are dates where pandas counts microseconds."""
+    near = far.replace("9999", "2022")
+    frame, found = read({"x": ["1", "2"], "d": [near, far]})
+    if TIME == "datetime64[ns]":
+        assert frame["d"].tolist() == [near, far]
+        assert found[0].startswith(f"t.csv: column 'd' holds '{far}' in 1 cell, no date from 1678 to 2261, so that")
+    else:
+        assert found == []
+        assert frame["d"].dt.year.tolist() == [2022, 9999]
+        assert frame["d"].dtype == TIME
+
+
 def test_one_text_among_dates_or_times_is_named(read: Read) -> None:
     frame, (told,) = read({"d": ["1.8.2022", "2.8.2022", "later", "3.8.2022"], "n": list("1234")})
     assert holds_text(frame["d"].dtype)
     assert told.startswith("t.csv holds 'later' in 1 cell of column 'd': such texts are categories, ")
     frame, (told,) = read({"d": ["9:05", "14:05", "noon", "16:00"], "n": list("1234")})
-    assert frame["d"].dtype == object
+    assert holds_text(frame["d"].dtype)
     assert told.startswith("t.csv holds 'noon' in 1 cell of column 'd': ")
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from missdiff_fast._checks import MAX_ROWS, check_count
 from missdiff_fast._engine.random import check_seed
 from missdiff_fast.datasets.mimic4ed import MIMIC4ED_CATEGORICAL, MIMIC4ED_CONTINUOUS, VITALS
+from missdiff_fast.table.dtypes import text_dtype
 
 # Of the benchmark's training rows after cleaning.
 NATURAL_MISSING = {
@@ -157,6 +158,7 @@ def simulate_mimic4ed(num_rows: int, random_state: int | None = None) -> pd.Data
         missing = _mix({name.split("_")[0]: 0.85}, haste, random) > NormalDist().inv_cdf(1 - share)
         columns[name] = np.where(missing, np.nan, columns[name])
     frame = pd.DataFrame({name: columns[name] for name in (*MIMIC4ED_CATEGORICAL, *MIMIC4ED_CONTINUOUS)})
+    frame["gender"] = frame["gender"].astype(text_dtype())  # for no rows pandas 3 would leave objects
     frame.attrs["simulated"] = True
     return frame
 

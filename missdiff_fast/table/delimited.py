@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Hashable, Sequence
 
 import numpy as np
@@ -27,6 +28,7 @@ from missdiff_fast.table.text_lines import Lines
 from missdiff_fast.table.text_parsing import TextParser, first_cell
 from missdiff_fast.table.text_rows import Rows, fill_blank_rows, find_rows_of_holes, warn_of_blank_rows
 
+_DIGIT = re.compile(r"\d")
 _SHOWN = 10  # lines of rows that hints may name
 
 
@@ -118,7 +120,7 @@ def _settle_blank_rows(
 
 
 def _parse(parser: TextParser, strings: Collection[Name], source: str) -> pd.DataFrame:
-    """The cells as pandas parses them, but for whole numbers that floats would round: those stay texts."""
+    """The cells as pandas parses them, but for numbers that floats round to others or to infinity: those stay texts."""
     try:
         frame = parser.read(strings)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
@@ -126,9 +128,15 @@ def _parse(parser: TextParser, strings: Collection[Name], source: str) -> pd.Dat
     large = [name for name in frame.columns if _is_large(frame[name])]
     if large:
         texts = parser.texts(large)
-        whole = [name for name in large if are_whole_texts(map(str.strip, texts[name].dropna().unique()))]
-        frame[whole] = texts[whole]
+        whole = {name for name in large if are_whole_texts(map(str.strip, texts[name].dropna().unique()))}
+        kept = [name for name in large if name in whole or _overflows(frame[name], texts[name])]
+        frame[kept] = texts[kept]
     return frame
+
+
+def _overflows(column: pd.Series, texts: pd.Series) -> bool:
+    """Whether the parser made infinity of a number: since pandas 3 of all beyond float64, before of negative ones."""
+    return column.dtype == "float64" and any(map(_DIGIT.search, texts[np.isinf(column)].unique()))
 
 
 def _is_large(column: pd.Series) -> bool:

@@ -180,8 +180,8 @@ def restore(keys: np.ndarray, dtype: Dtype, family: str) -> ExtensionArray:
     Length: 2, dtype: boolean
     """
     if isinstance(dtype, pd.CategoricalDtype):
-        values = restore(keys, dtype.categories.dtype, family)
-        return pd.Categorical(values, dtype=dtype)
+        kind = dtype.categories.dtype  # which pandas 3 would infer anew, and for objects otherwise
+        return pd.Categorical(pd.Index(restore(keys, kind, family), dtype=kind), dtype=dtype)
     if family in INSTANTS:
         return _restore_instants(keys, dtype, family)
     if family == "boolean":

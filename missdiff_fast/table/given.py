@@ -65,6 +65,8 @@ def without_order(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _repeated(name: str, value: object, num_rows: int) -> pd.Series:
     try:
+        if isinstance(value, int):
+            float(value)  # since pandas 3 a column of objects holds what it refused before
         return pd.Series([value] * num_rows)
     except OverflowError:
         problem = f"the given value of column {name!r} is a whole number beyond float64"

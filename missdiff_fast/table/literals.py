@@ -74,15 +74,24 @@ def find_unheld(texts: list[str], decimal: str) -> tuple[str, list[str]]:
         far = [text for text, number in zip(texts, plain, strict=True) if np.isinf(float(number))]
         return "no number that float64 holds", far
     if texts and all(DATE.fullmatch(text) for text in texts):
-        lost = [text for text, gone in zip(texts, parse_dates(texts).isna(), strict=True) if gone]
+        kind, lost = _find_undated(texts, [parse_dates(texts)])
         if not lost and are_partly_zoned(texts):
             bare = [text for text in texts if not has_zone(text)]
             return "a time without a zone among times with one", bare
-        return "no date from 1678 to 2261", lost
-    cells = [split(text) for text in texts]
-    if all(cell is not None and cell.style != "time" and not cell.is_short for cell in cells):
-        return "no date from 1678 to 2261", [text for text in texts if not _is_any_date(text)]
+        return kind, lost
+    cells = [cell for text in texts if (cell := split(text)) is not None and cell.style != "time" and not cell.is_short]
+    if texts and len(cells) == len(texts):
+        orders = sorted({order for cell in cells for order in cell.orders()})
+        return _find_undated(texts, [parse_dates([to_iso(cell, one) for cell in cells]) for one in orders])
     return "", []
+
+
+def _find_undated(texts: list[str], readings: list[pd.Series]) -> tuple[str, list[str]]:
+    """The reach of dates in words, and the texts that are dates in none of these readings of a column."""
+    lost = np.logical_and.reduce([dates.isna() for dates in readings])
+    # pandas 3 counts nanoseconds only where a cell has them.
+    reach = "1678 to 2261" if all(dates.dt.unit == "ns" for dates in readings) else "0000 to 9999"
+    return f"no date from {reach}", [text for text, gone in zip(texts, lost, strict=True) if gone]
 
 
 def _is_any_date(text: str) -> bool:
@@ -94,7 +103,7 @@ def _is_any_date(text: str) -> bool:
 def marks_dates(text: str) -> bool:
     """Whether a text, given as a missing value, is one in every column of dates or times of day that can hold it.
 
-    >>> marks_dates("30.8.2022"), marks_dates("14:05"), marks_dates("31.02.2022"), marks_dates("9999-12-31")
+    >>> marks_dates("30.8.2022"), marks_dates("14:05"), marks_dates("31.02.2022"), marks_dates("2022-02-31")
     (True, True, False, False)
     """
     written = split(text)
