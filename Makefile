@@ -35,7 +35,10 @@ NEWEST ?= '$(TORCH)' 'pandas>=3'
 OLDEST ?= 'torch==2.10.*' 'pandas==2.2.*' 'numpy==1.26.*'
 VERSIONS_TESTS ?= tests/test_codec_*.py tests/test_io.py tests/test_delimited.py tests/test_formats.py \
     tests/test_frame_kinds.py tests/test_date_forms.py tests/test_dialect.py tests/test_columns.py \
-    tests/test_categories.py tests/test_given.py
+    tests/test_categories.py tests/test_given.py tests/test_dates.py tests/test_text_columns.py tests/test_hints.py \
+    tests/test_text_memory.py tests/test_censored.py tests/test_resolution.py tests/test_state.py tests/test_refusals.py \
+    tests/test_learning.py tests/test_filling.py tests/test_mimic4ed_simulated.py tests/test_cli_info.py \
+    tests/test_cli_as_written.py
 
 test-versions: test-newest test-oldest
 

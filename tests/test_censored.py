@@ -290,6 +290,15 @@ def run(capsys: Any, *options: Any) -> tuple[str, str]:
     return output.out, output.err
 
 
+def test_the_command_scores_what_is_written(tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("sdmetrics")
+    data, saved, drawn = tmp_path / "t.csv", tmp_path / "m", tmp_path / "s.csv"
+    data.write_text(FILE)
+    run(capsys, "fit", data, "-o", saved, *QUICK, "--drop", "id")
+    drawn.write_text(run(capsys, "sample", saved, "-n", 200, "--seed", 1)[0])
+    assert "overall" in run(capsys, "evaluate", data, drawn, "--drop", "id")[0]
+
+
 def test_the_command_keeps_what_is_written(tmp_path: Path, capsys: Any) -> None:
     data, saved = tmp_path / "t.csv", tmp_path / "m"
     data.write_text(FILE)
@@ -316,8 +325,6 @@ def test_the_command_keeps_what_is_written(tmp_path: Path, capsys: Any) -> None:
     rows, _ = run(capsys, "sample", saved, "-n", 200, "--seed", 1)
     cells = [line.split(",")[0] for line in rows.splitlines()[1:]]
     assert all(re.fullmatch(r"<0\.5|<=0\.1|\d\.\d\d", text) for text in cells)
-    (tmp_path / "s.csv").write_text(rows)
-    assert "overall" in run(capsys, "evaluate", data, tmp_path / "s.csv", "--drop", "id")[0]
     rows, _ = run(capsys, "sample", saved, "-n", 2, "--given", "crp=<0.5")
     assert [line.split(",")[0] for line in rows.splitlines()] == ["crp", "<0.5", "<0.5"]
     rows, _ = run(capsys, "sample", saved, "-n", 1, "--given", "crp=2.5")
